@@ -1,0 +1,215 @@
+// One turn, from an accepted request to its terminal event. `runTurn` reads top to bottom; its local variables are the
+// state. `speak` is one generation and holds the only `for await`.
+import { ApiError } from '../protocol/errors.ts'
+import type { Item } from '../protocol/items.ts'
+import type { Create } from '../protocol/request.ts'
+import { Chain } from './chain.ts'
+import { Gate } from './gate.ts'
+import type { Log } from './log.ts'
+import { Meter } from './meter.ts'
+import type { Ending, Output } from './output.ts'
+import type { Classifier, Ledger, Model, Principal } from './ports.ts'
+import { recordOf, type Settle } from './settle.ts'
+import { mark } from './trace.ts'
+import { weighText } from './weigh.ts'
+
+/** What lives as long as the server. */
+export type Deps = {
+  /** Throws `model_not_found`. */
+  readonly model: (name: string) => Model
+  readonly ledger: Ledger
+  readonly settle: Settle
+  readonly classifiers: readonly Classifier[]
+  /** Most characters a model may write in one response. */
+  readonly outputBytes: number
+  readonly report: (error: unknown, what: string) => void
+}
+/** What lives as long as the turn. The session makes it, and reaches the running turn through it and nothing else. */
+export type Turn = {
+  readonly id: string
+  readonly principal: Principal
+  readonly request: Create
+  readonly events: Log
+  readonly output: Output
+  /** Aborted with an ApiError the response fails; with a `Halt` it ends as that says. */
+  readonly stop: AbortController
+  /** On a socket transient trouble starts the response and fails it; over HTTP it is a status. */
+  readonly failsLate: boolean
+  /** The chain to go on from. Asked when the turn starts; the reference it returns is the pin. */
+  resolve(): Start | Promise<Start>
+  /** Has the user said something that should end this response? Asked between items only. */
+  steered(): boolean
+  /** This chain can be continued from now on. */
+  keep(chain: Chain): void
+}
+/**
+ * `named`: what the client continues, or the root. `fresh`: the new items as the client sent them, with ids; `seen`: as
+ * the model sees them. `compact`: the turn writes a summary in place of an answer, and keeps these messages beside it.
+ */
+export type Start = {
+  readonly named: Chain
+  readonly fresh: readonly Item[]
+  readonly seen: readonly Item[]
+  readonly compact?: { readonly ask: Item; readonly kept: readonly Item[] } | undefined
+}
+/** The reason of a stop that is no failure. */
+export class Halt extends Error {
+  readonly ending: 'interrupted' | 'cancelled'
+  /** Leave the broken-off item out of the output. */
+  readonly discard: boolean
+  constructor(ending: 'interrupted' | 'cancelled', discard = false) {
+    super(ending)
+    this.ending = ending
+    this.discard = discard
+  }
+}
+export type Outcome = Ending | 'failed'
+
+/** Throws an ApiError only before `response.created`: then the request is refused. After it every failure is `response.failed`. */
+export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
+  const { id, request, output, principal, stop } = turn
+  const { settings } = request
+
+  let start: Start
+  let model: Model
+  let permit
+  try {
+    start = await turn.resolve()
+    mark(id, 'resolved')
+    model = deps.model(settings.model)
+    model.engine.admit(settings, start.named)
+    if (request.store) deps.settle.admit()
+    permit = await deps.ledger.reserve({ id, principal, settings })
+    mark(id, 'admitted')
+  } catch (e) {
+    const error = ApiError.of(e)
+    if (!(e instanceof ApiError)) deps.report(e, 'a turn could not be started')
+    if (!(error.transient && turn.failsLate)) throw error
+    output.start()
+    output.finish(output.close(error, { input: 0, cached: 0, output: 0, reasoning: 0 }))
+    void output.flush()
+    return 'failed'
+  }
+
+  const { named, fresh, seen, compact } = start
+  const input = { response: id, from: 'input' as const, items: seen, wire: fresh }
+  let chain = fresh.length > 0 ? named.add(input) : named
+  const meter = new Meter(() => chain.weight + weighText(settings.instructions ?? '') + weighText(JSON.stringify(settings.tools)))
+  try {
+    output.start()
+    for (const item of compact?.kept ?? []) output.keep(item)
+    void output.flush()
+    mark(id, 'created')
+
+    let ending: Ending = 'stop'
+    if (request.generate) {
+      if (compact) output.compact()
+      const spoken = await speak(compact ? chain.add({ ...input, items: [compact.ask], wire: [] }) : chain, model, meter, turn, deps)
+      ending = spoken.ending
+      const made = { response: id, from: 'model' as const, items: output.seen, wire: output.items }
+      // No item, no link: a resend could not show it either. A summary takes the place of everything before it.
+      if (compact ? output.summarised : output.items.length > 0)
+        chain = (compact ? Chain.root(principal.owner) : chain).add({ ...made, warm: spoken.warm, checked: spoken.checked })
+    }
+    // An empty turn still has an id that can be continued: its own link, without items.
+    if (chain.response !== id) chain = chain.add({ ...input, items: [] })
+
+    // Kept, and readable by every door, before the client can know of it; only then the terminal event.
+    const response = output.close(ending, meter.usage)
+    const kept = ending === 'cancelled' ? undefined : chain
+    if (kept) turn.keep(kept)
+    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, kept, named), kept)
+    mark(id, 'kept')
+    output.finish(response)
+    void output.flush()
+    return ending
+  } catch (e) {
+    const error = ApiError.of(stop.signal.aborted ? stop.signal.reason : e)
+    if (!(e instanceof ApiError) && !stop.signal.aborted) deps.report(e, 'a turn failed')
+    const response = output.close(error, meter.usage)
+    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, undefined, named), undefined)
+    output.finish(response)
+    void output.flush()
+    return 'failed'
+  } finally {
+    mark(id, 'finished')
+    permit.settle(meter.usage)
+  }
+}
+
+type Spoken = { readonly ending: Ending; readonly warm: unknown; readonly checked: string | undefined }
+
+/** One generation: let the engine speak and put down what it says. From chunk to socket nothing else is async. */
+async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps: Deps): Promise<Spoken> {
+  const { id, request, output, stop, principal } = turn
+  // A summary is written without tools and in plain text, whatever the request says for answers.
+  const settings = output.compacting ? ({ ...request.settings, tool_choice: 'none', text: { format: { type: 'text' } } } as const) : request.settings
+  const gate = new Gate(deps.classifiers, chain.items, chain.checked, stop)
+  const call = { id, principal, chain, settings, warm: chain.warm, generate: true, signal: stop.signal }
+  let ending: Ending = 'stop'
+  let finished = false
+  let warm: unknown
+  // Items are cut between each other only: when the user has steered, and when one call was all that was allowed.
+  let between = false
+
+  try {
+    stop.signal.throwIfAborted()
+    // Our count is an estimate: what is far over is refused here, the rest is the engine's to say.
+    if (model.context !== undefined && chain.weight > model.context * 2) throw new ApiError('context_length_exceeded')
+    meter.called()
+    mark(id, 'called')
+    stream: for await (const chunk of model.engine.generate(call)) {
+      if (meter.pieces === 0) mark(id, 'first')
+      if (!gate.passed) {
+        await gate.verdict()
+        stop.signal.throwIfAborted()
+        mark(id, 'gated')
+      }
+      meter.saw(chunk)
+      warm = chunk.warm ?? warm
+      if (chunk.finish) finished = true
+      if (chunk.finish === 'length' || chunk.finish === 'filter') ending = chunk.finish
+      for (const delta of chunk.deltas ?? []) {
+        if (between && turn.steered() && !output.asks) {
+          ending = 'steered'
+          break stream
+        }
+        if (delta.type === 'call' && output.asks && !settings.parallel_tool_calls) break stream
+        gate.watch(delta)
+        output.apply(delta)
+        between = delta.type === 'end'
+      }
+      if (output.bytes > deps.outputBytes || (settings.max_output_tokens !== null && meter.pieces > settings.max_output_tokens)) {
+        ending = 'length'
+        break
+      }
+      const full = output.flush()
+      if (full) await orStopped(full, stop.signal)
+    }
+    await gate.settled()
+    stop.signal.throwIfAborted()
+    if (!finished && !between && ending === 'stop' && meter.pieces > 0)
+      throw new ApiError('server_error', `The engine '${model.engine.id}' stopped in the middle of an item.`)
+  } catch (e) {
+    const reason: unknown = stop.signal.aborted ? stop.signal.reason : e
+    if (!(reason instanceof Halt)) throw reason
+    ending = reason.ending
+    output.breakOff(reason.discard)
+  }
+  if (ending !== 'interrupted' && ending !== 'cancelled') output.endOpen(ending === 'stop')
+  mark(id, 'generated')
+  return { ending, warm, checked: gate.context }
+}
+
+/** A client that is slow must not keep a turn from being stopped. */
+async function orStopped(wait: Promise<void>, signal: AbortSignal): Promise<void> {
+  let onAbort = (): void => {}
+  const stopped = new Promise<void>((resolve) => {
+    onAbort = resolve
+    signal.addEventListener('abort', onAbort, { once: true })
+  })
+  await Promise.race([wait, stopped])
+  signal.removeEventListener('abort', onAbort)
+  signal.throwIfAborted()
+}
+

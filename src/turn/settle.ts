@@ -1,0 +1,160 @@
+// What happens after the terminal event: writing behind, and reading what is not written yet. Nothing between a model
+// and a socket waits for it.
+import { ApiError } from '../protocol/errors.ts'
+import type { Item } from '../protocol/items.ts'
+import type { Response } from '../protocol/response.ts'
+import type { Chain } from './chain.ts'
+import type { ItemPage, Page, Store, Stored } from './ports.ts'
+import { mark } from './trace.ts'
+
+type Pending = { readonly record: Stored; readonly chain: Chain | undefined }
+/** Records per transaction; tries before a record is given up. */
+const batch = 64
+const tries = 5
+
+export class Settle {
+  readonly #store: Store
+  readonly #limit: number
+  readonly #report: (error: unknown, what: string) => void
+  readonly #pending = new Map<string, Pending>()
+  readonly #pendingItems = new Map<string, Item>()
+  /** Chains of stored responses, so that HTTP continuations need not be read back each turn. */
+  readonly #recent = new Recent<Chain>(512)
+  /** Ids that were deleted while a socket may still hold their chains. */
+  readonly #gone = new Recent<true>(65_536)
+  #writing: Promise<void> | undefined
+
+  /** `limit`: records that may wait to be written. `report` hears of writes that failed for good. */
+  constructor(store: Store, limit: number, report: (error: unknown, what: string) => void) {
+    this.#store = store
+    this.#limit = limit
+    this.#report = report
+  }
+  /** Refuses a response that would have to be stored while storage is too far behind. */
+  admit(): void {
+    if (this.#pending.size >= this.#limit)
+      throw new ApiError('server_is_overloaded', 'Storage is behind; try again, or send `store: false`.', null, 5)
+  }
+  /** Synchronous: from here on every door can read it. Call it before the terminal event leaves. */
+  add(record: Stored, chain: Chain | undefined): void {
+    const { id } = record.response
+    if (this.isGone(id)) return
+    this.#pending.set(id, { record, chain })
+    for (const item of record.input) this.#noteItem(record.owner, item)
+    for (const link of record.links) for (const item of link.items) this.#noteItem(record.owner, item)
+    if (chain) this.#recent.set(id, chain)
+    this.#writing ??= this.#write()
+  }
+  /** The chain of a stored response of this owner, while it is in memory. */
+  chain(id: string, owner: string): Chain | undefined {
+    const chain = this.#pending.get(id)?.chain ?? this.#recent.get(id)
+    return chain?.owner === owner ? chain : undefined
+  }
+  remember(id: string, chain: Chain): void {
+    this.#recent.set(id, chain)
+  }
+  async load(id: string, owner: string): Promise<Stored | undefined> {
+    if (this.isGone(id)) return undefined
+    const waiting = this.#pending.get(id)?.record
+    if (waiting) return waiting.owner === owner ? waiting : undefined
+    return await this.#store.load(id, owner)
+  }
+  async item(id: string, owner: string): Promise<Item | undefined> {
+    return this.#pendingItems.get(`${owner}\0${id}`) ?? (await this.#store.item(id, owner))
+  }
+  async input(id: string, owner: string, page: Page): Promise<ItemPage | undefined> {
+    if (this.isGone(id)) return undefined
+    if (this.#pending.get(id)?.record.owner === owner) await this.#writing
+    return await this.#store.input(id, owner, page)
+  }
+  /** Deletes everywhere, also where a write is still on its way. False for foreign, deleted and unknown ids. */
+  async remove(id: string, owner: string): Promise<boolean> {
+    const waiting = this.#pending.get(id)
+    if (waiting && waiting.record.owner !== owner) return false
+    if (waiting) await this.#writing
+    const removed = await this.#store.remove(id, owner)
+    if (removed || waiting) this.forget(id)
+    return removed || waiting !== undefined
+  }
+  /** Nobody may continue or store this response any more. */
+  forget(id: string): void {
+    this.#gone.set(id, true)
+    this.#recent.delete(id)
+  }
+  isGone(id: string): boolean {
+    return this.#gone.get(id) === true
+  }
+  get waiting(): number {
+    return this.#pending.size
+  }
+  /** Everything that was added is written, or given up and reported. */
+  async idle(): Promise<void> {
+    while (this.#writing) await this.#writing
+  }
+
+  #noteItem(owner: string, item: Item): void {
+    if (typeof item.id === 'string') this.#pendingItems.set(`${owner}\0${item.id}`, item)
+  }
+  async #write(): Promise<void> {
+    // Not in the turn that added it: its terminal event leaves first.
+    await new Promise<void>((resolve) => setImmediate(resolve))
+    while (this.#pending.size > 0) {
+      const some = [...this.#pending.values()].slice(0, batch).map((p) => p.record)
+      await this.#save(some)
+      for (const record of some) {
+        if (this.#pending.get(record.response.id)?.record === record) this.#pending.delete(record.response.id)
+        mark(record.response.id, 'settled')
+      }
+      if (this.#pending.size === 0) this.#pendingItems.clear()
+    }
+    this.#writing = undefined
+  }
+  async #save(records: readonly Stored[]): Promise<void> {
+    for (let n = 1; ; n++)
+      try {
+        return await this.#store.save(records.filter((r) => !this.isGone(r.response.id)))
+      } catch (error) {
+        if (n === tries) return this.#report(error, `${records.length} responses could not be stored and are lost`)
+        await new Promise<void>((resolve) => setTimeout(resolve, 50 * 4 ** n))
+      }
+  }
+}
+
+/** The newest `limit` entries of a map. */
+class Recent<V> {
+  readonly #map = new Map<string, V>()
+  readonly #limit: number
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+  get(key: string): V | undefined {
+    return this.#map.get(key)
+  }
+  set(key: string, value: V): void {
+    this.#map.delete(key)
+    this.#map.set(key, value)
+    if (this.#map.size <= this.#limit) return
+    const oldest = this.#map.keys().next()
+    if (!oldest.done) this.#map.delete(oldest.value)
+  }
+  delete(key: string): void {
+    this.#map.delete(key)
+  }
+}
+
+/**
+ * What must be written so that this response can be continued from the store: its own links, and the response they
+ * follow. Where that one was not stored the record leads nowhere and cannot be continued once memory has forgotten it:
+ * `store: false` content is never written for the sake of another response.
+ */
+export function recordOf(response: Response, owner: string, input: readonly Item[], kept: Chain | undefined, named: Chain): Stored {
+  const since = kept?.since(named)
+  const links = since ?? kept?.since(undefined) ?? []
+  return {
+    response,
+    owner,
+    input,
+    links: links.flatMap((l) => (l.from === 'root' ? [] : [{ from: l.from, items: l.wire }])),
+    parent: since && named.from !== 'root' ? named.response : undefined,
+  }
+}

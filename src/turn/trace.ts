@@ -1,0 +1,31 @@
+// When each stage of a turn was reached, for whoever listens on the channel. Free when nobody does.
+import { channel } from 'node:diagnostics_channel'
+
+/** In the order a turn meets them; `refused` ends one that never got a response. */
+export type Stage =
+  | 'received'
+  | 'parsed'
+  | 'dequeued'
+  | 'resolved'
+  | 'admitted'
+  | 'created'
+  | 'called'
+  | 'first'
+  | 'gated'
+  | 'generated'
+  | 'kept'
+  | 'finished'
+  | 'settled'
+  | 'refused'
+/** `at` is `performance.now()` in milliseconds. */
+export type Mark = { readonly id: string; readonly stage: Stage; readonly at: number }
+
+/** The `node:diagnostics_channel` on which every `Mark` is published. */
+export const turnChannel = 'continuo:turn'
+const marks = channel(turnChannel)
+
+export function mark(id: string, stage: Stage, at?: number): void {
+  if (marks.hasSubscribers) marks.publish({ id, stage, at: at ?? performance.now() } satisfies Mark)
+}
+/** Now, but only if somebody will ask. */
+export const stamp = (): number => (marks.hasSubscribers ? performance.now() : 0)
