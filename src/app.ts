@@ -1,0 +1,124 @@
+// The server, put together: from a configuration to open doors, and down again.
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fastify } from 'fastify'
+import { keyring } from './access/keys.ts'
+import { countingLedger, type CountingLedger } from './access/ledger.ts'
+import { memorySeal, openSeal } from './access/seal.ts'
+import type { Config } from './config.ts'
+import type { Logger } from './observe/log.ts'
+import { ApiError } from './protocol/errors.ts'
+import { createModels, createStore, type Models } from './registry.ts'
+import { Live } from './session/live.ts'
+import type { Doors } from './transports/doors.ts'
+import { serveHttp } from './transports/http.ts'
+import { Sockets } from './transports/ws.ts'
+import { Settle } from './turn/settle.ts'
+import { version } from './version.ts'
+
+export type App = {
+  readonly host: string
+  readonly port: number
+  readonly models: Models
+  readonly ledger: CountingLedger
+  /** What holds memory or waits, for tests and health pages. */
+  counts(): { sockets: number; running: number; heldBytes: number; logBytes: number; unsettled: number; unknownFrames: number }
+  /** Takes nothing new, lets what runs finish (at most `limits.drainMs`), then closes. */
+  drain(): Promise<void>
+  /** Closes now: running turns are cut, what was to be stored is written. */
+  close(): Promise<void>
+}
+
+export async function startApp(config: Config, log: Logger): Promise<App> {
+  const { limits } = config
+  if (config.store.kind === 'sqlite') await mkdir(config.data, { recursive: true, mode: 0o700 })
+  const report = (err: unknown, what: string): void => log.error({ err }, what)
+  const store = await createStore(config, report)
+  const models = await createModels(config)
+  const keys = keyring(config.keys)
+  const ledger = countingLedger()
+  const settle = new Settle(store, limits.unsettled, report)
+  const live = new Live(limits.events)
+  let draining = false
+
+  const doors: Doors = {
+    version,
+    limits,
+    live,
+    settle,
+    ledger,
+    models,
+    report,
+    model: (name) => models.resolve(name),
+    classifiers: [],
+    outputBytes: limits.outputBytes,
+    seal: config.store.kind === 'sqlite' ? await openSeal({ keyFile: join(config.data, 'seal.key') }) : memorySeal(),
+    note: (what, fields) => log.info(fields, what),
+    draining: () => draining,
+    authenticate: (headers) => keys.authenticate(headers),
+    authorise: (principal, model) => {
+      if (!keys.valid(principal)) throw new ApiError('invalid_api_key', 'The key of this connection is no longer valid.')
+      if (!keys.allows(principal, model)) throw new ApiError('permission_denied', `This key may not use the model '${model}'.`, 'model')
+    },
+    ready: async () => {
+      if (draining) throw new Error('The server is about to stop.')
+      await store.check()
+    },
+  }
+
+  const server = fastify({
+    bodyLimit: limits.http.maxBodyBytes,
+    connectionTimeout: 0,
+    requestTimeout: 0,
+    keepAliveTimeout: 75_000,
+    forceCloseConnections: 'idle',
+    logger: false,
+    http: { headersTimeout: limits.http.headersMs, requestTimeout: 0 },
+    routerOptions: { maxParamLength: 256 },
+  })
+  serveHttp(server, doors)
+  const sockets = new Sockets(server.server, doors)
+  await server.listen({ host: config.host, port: config.port })
+  const address = server.server.address()
+
+  let closed: Promise<void> | undefined
+  const close = (): Promise<void> =>
+    (closed ??= (async (): Promise<void> => {
+      draining = true
+      sockets.close()
+      server.server.closeAllConnections()
+      await server.close()
+      await until(() => live.running === 0, 5_000)
+      await settle.idle()
+      live.close()
+      await models.close()
+      await store.close()
+    })())
+  return {
+    host: config.host,
+    port: typeof address === 'object' && address ? address.port : config.port,
+    models,
+    ledger,
+    counts: () => ({
+      sockets: sockets.size,
+      running: live.running,
+      heldBytes: sockets.heldBytes,
+      logBytes: live.bytes,
+      unsettled: settle.waiting,
+      unknownFrames: sockets.unknownFrames,
+    }),
+    drain: async () => {
+      draining = true
+      // About 500 sockets a second come back without a stall elsewhere; fewer need no spreading.
+      sockets.drain(Math.min(limits.drainMs / 2, (sockets.size / 500) * 1000))
+      await until(() => live.running === 0 && sockets.size === 0, limits.drainMs)
+      await close()
+    },
+    close,
+  }
+}
+
+/** Looks every few milliseconds whether it is so, for at most `limit` milliseconds. */
+async function until(so: () => boolean, limit: number): Promise<void> {
+  for (const end = Date.now() + limit; !so() && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 20))
+}

@@ -1,0 +1,147 @@
+// Which plug-ins there are, and how configuration becomes them. The only place that loads one, and only when it is asked
+// for. A new engine is one file and one line in `engineTypes`.
+import { join } from 'node:path'
+import type { z } from 'zod'
+import { fleetOptions } from './config-schema.ts'
+import { ConfigError, meant, type Config, type EngineOptions, type Path, type Problem } from './config.ts'
+import { ApiError } from './protocol/errors.ts'
+import type { Engine, Model, Store } from './turn/ports.ts'
+
+/** What an engine's file offers: the schema of its options, and the engine made from options that fit it. */
+type Plugin = { readonly schema: z.ZodType; make(id: string, options: unknown): Engine | Promise<Engine> }
+function plugin<S extends z.ZodType>(schema: S, make: (options: z.input<S>, id: string) => Engine | Promise<Engine>): Plugin {
+  // Only what `schema` has accepted gets here.
+  return { schema, make: (id, options) => make(options as z.input<S>, id) }
+}
+
+const engineTypes: Readonly<Record<string, () => Promise<Plugin>>> = {
+  simulated: () => import('./engines/simulated.ts').then((m) => plugin(m.simulatedOptions, m.simulated)),
+  chat: () => import('./engines/chat.ts').then((m) => plugin(m.chatOptions, (options, id) => m.chat({ name: id, ...options }))),
+}
+
+/**
+ * The engine of these options; with `urls`, one per URL behind one front. Throws ConfigError, with paths from `engines` on,
+ * for a type that does not exist or options that it does not take.
+ */
+export async function createEngine(name: string, options: EngineOptions, env: NodeJS.ProcessEnv = process.env): Promise<Engine> {
+  const at: Path = ['engines', name]
+  const load = Object.hasOwn(engineTypes, options.type) ? engineTypes[options.type] : undefined
+  if (!load) {
+    const known = Object.keys(engineTypes)
+    throw new ConfigError([{ path: [...at, 'type'], message: `no such type of engine${meant(options.type, known)}; there are: ${known.join(', ')}` }])
+  }
+  const { type: _, urls, fleet: spread, apiKeyEnv, ...rest } = options
+  const own = { ...rest, ...secretOf(apiKeyEnv, at, env) }
+  const { schema, make } = await load()
+  if (urls === undefined && spread === undefined) {
+    parse(schema, own, at)
+    return await made(() => make(name, own), at)
+  }
+
+  const { fleet } = await import('./engines/fleet.ts')
+  const rules = parse(fleetOptions, spread ?? {}, [...at, 'fleet'])
+  // All are checked before one is made, since each holds connections.
+  const each = addressesOf(urls, rest, at).map((url) => ({ ...own, url }))
+  for (const [n, o] of each.entries()) parse(schema, o, [...at, 'urls', n])
+  const replicas = await Promise.all(each.map((o, n) => made(() => make(`${name}-${n + 1}`, o), [...at, 'urls', n])))
+  return fleet({ id: name, replicas, ...rules })
+}
+
+/** An engine that cannot be made of options that look right: a file that is not there, for instance. */
+async function made(make: () => Engine | Promise<Engine>, path: Path): Promise<Engine> {
+  try {
+    return await make()
+  } catch (e) {
+    throw new ConfigError([{ path, message: e instanceof Error ? e.message : String(e) }])
+  }
+}
+
+function addressesOf(urls: unknown, rest: Readonly<Record<string, unknown>>, at: Path): string[] {
+  const refuse = (message: string): never => {
+    throw new ConfigError([{ path: [...at, 'urls'], message }])
+  }
+  if (!Array.isArray(urls) || urls.length === 0) return refuse('must be a list of URLs, one for each replica')
+  if (urls.length > 256) return refuse('has at most 256 replicas')
+  if ('url' in rest) return refuse('give either `url` or `urls`, not both')
+  if (new Set(urls).size < urls.length) return refuse('names a replica twice')
+  return urls.map(String)
+}
+
+function secretOf(named: unknown, at: Path, env: NodeJS.ProcessEnv): { apiKey?: string } {
+  if (named === undefined) return {}
+  const secret = typeof named === 'string' ? env[named] : undefined
+  if (secret) return { apiKey: secret }
+  const message = typeof named === 'string' ? `the environment variable ${named} is not set; set it to the engine's key` : 'must be the name of an environment variable'
+  throw new ConfigError([{ path: [...at, 'apiKeyEnv'], message }])
+}
+
+/** Throws ConfigError. Values are not shown: some are keys. */
+function parse<S extends z.ZodType>(schema: S, value: unknown, at: Path): z.output<S> {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  throw new ConfigError(result.error.issues.flatMap((issue) => sentences(issue, schema, at)))
+}
+function sentences(issue: z.core.$ZodIssue, schema: z.ZodType, at: Path): Problem[] {
+  const path = [...at, ...issue.path.map((p) => (typeof p === 'symbol' ? String(p) : p))]
+  if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }]
+  const known = issue.path.length === 0 && 'shape' in schema ? Object.keys(Object(schema.shape)) : []
+  const list = known.length > 0 ? `; it has: ${known.join(', ')}` : ''
+  return issue.keys.map((key) => ({ path: [...path, key], message: `this type of engine has no such option${meant(key, known)}${list}` }))
+}
+
+// ── models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+export interface Models {
+  /** The model of this name, else that of `"*"`. Throws `model_not_found`. */
+  resolve(name: string): Model
+  /** The configured names, without `"*"`. */
+  list(): readonly string[]
+  /** By their names in the configuration; those that a model uses. */
+  readonly engines: ReadonlyMap<string, Engine>
+  /** Closes every engine. */
+  close(): Promise<void>
+}
+
+/** Makes every engine that a model uses. Throws ConfigError; what was made until then is closed. */
+export async function createModels(config: Config): Promise<Models> {
+  const engines = new Map<string, Engine>()
+  const close = async () => void (await Promise.allSettled([...engines.values()].map((e) => e.close())))
+  const models = new Map<string, Model>()
+  try {
+    for (const [name, { engine, context }] of Object.entries(config.models)) {
+      const made = engines.get(engine) ?? (await createEngine(engine, config.engines[engine] ?? { type: engine }))
+      engines.set(engine, made)
+      models.set(name, { name, engine: made, context })
+    }
+  } catch (e) {
+    await close()
+    throw e
+  }
+  const any = models.get('*')
+  const names = [...models.keys()].filter((name) => name !== '*')
+  return {
+    engines,
+    close,
+    list: () => names,
+    resolve(name) {
+      const named = name === '*' ? undefined : models.get(name)
+      if (named) return named
+      if (any) return { ...any, name }
+      throw new ApiError('model_not_found', `No model named '${name.slice(0, 256)}' is configured; GET /v1/models lists those there are.`, 'model')
+    },
+  }
+}
+
+// ── store ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+/** The file of the SQLite store, in the data folder. */
+export const storeFile = 'continuo.db'
+
+/** Opens the configured store. `report` hears of what fails later, in the background. */
+export async function createStore({ store, data }: Config, report?: (error: unknown, what: string) => void): Promise<Store> {
+  if (store.kind === 'memory') {
+    const { memoryStore } = await import('./stores/memory.ts')
+    return memoryStore({ maxRecords: store.maxRecords })
+  }
+  const { sqliteStore } = await import('./stores/sql.ts')
+  const { maxAgeDays, maxBytes, synchronous } = store
+  return await sqliteStore({ path: join(data, storeFile), maxAgeDays, maxBytes, synchronous, ...(report && { report }) })
+}

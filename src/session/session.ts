@@ -1,0 +1,260 @@
+// One connection: lanes, what waits, what runs, what may be continued on it. A plain HTTP request is a session that
+// lives for one turn. Leaves the turn itself to turn/run.ts.
+import { ApiError } from '../protocol/errors.ts'
+import type { Loose } from '../protocol/events.ts'
+import { newId } from '../protocol/ids.ts'
+import type { Item } from '../protocol/items.ts'
+import type { Create } from '../protocol/request.ts'
+import { Log } from '../turn/log.ts'
+import { Output } from '../turn/output.ts'
+import type { Outlet, Principal } from '../turn/ports.ts'
+import { Halt, type Outcome, runTurn, type Turn } from '../turn/run.ts'
+import { mark, stamp } from '../turn/trace.ts'
+import { Continuations } from './continuations.ts'
+import { type Lane, newLane, SteerError, successor, withSteers } from './lane.ts'
+import { resolve } from './resolve.ts'
+import type { World } from './world.ts'
+
+type Waiting = { readonly request: Create; readonly outlet: Outlet; readonly lane: Lane; readonly at: number }
+export type SessionOptions = {
+  /** For the log: which socket, or 'http'. */
+  readonly connection: string
+  /** Transient trouble starts a response and fails it, in place of a refusal. */
+  readonly failsLate: boolean
+  /** Sends a frame that belongs to no log. */
+  readonly tell?: (frame: Loose, lane: string | undefined) => void
+  /** Nothing runs or waits any more. */
+  readonly onIdle?: () => void
+}
+
+export class Session {
+  readonly principal: Principal
+  readonly #world: World
+  readonly #options: SessionOptions
+  readonly #lanes = new Map<string, Lane>()
+  readonly #cache: Continuations
+  #waiting: Waiting[] = []
+  #running = 0
+  #closed = false
+  /** The last responses that ended here, so that a late steer can be told so. */
+  readonly #past = new Set<string>()
+  readonly #prefills = new Map<string, AbortController>()
+
+  constructor(principal: Principal, world: World, options: SessionOptions) {
+    this.principal = principal
+    this.#world = world
+    this.#options = options
+    this.#cache = new Continuations(world.limits.websocket.continuable)
+  }
+  get idle(): boolean {
+    return this.#running === 0 && this.#waiting.length === 0
+  }
+
+  /** Queues a request; the outlet hears what comes of it. Throws what refuses it at once. */
+  create(request: Create, outlet: Outlet): void {
+    const { websocket } = this.#world.limits
+    if (this.#world.draining())
+      throw new ApiError('websocket_connection_limit_reached', 'The server is about to stop; open a new connection.')
+    this.#world.authorise(this.principal, request.settings.model)
+    if (this.#waiting.length >= websocket.queued)
+      throw new ApiError('rate_limit_exceeded', `${websocket.queued} requests already wait on this connection.`)
+    this.#waiting.push({ request, outlet, lane: this.#lane(request.lane), at: stamp() })
+    this.#move()
+  }
+
+  /** Adds user input to a running response. Throws SteerError. `sent`: the input as it came, to hand back. */
+  steer(target: string, input: readonly Item[], sent: unknown): void {
+    const lane = [...this.#lanes.values()].find((l) => l.running?.turn.id === target)
+    const turn = lane?.running?.turn
+    if (!lane || !turn || turn.events.ended) {
+      if (this.#past.has(target) || turn) throw new SteerError('response_already_completed', 'The response has ended.')
+      if (this.#world.live.turn(target, this.principal.owner))
+        throw new SteerError('response_not_active', 'The response does not run on this connection.')
+      throw new SteerError('response_not_found', `Response with id '${target}' not found.`)
+    }
+    if (turn.output.compacting || !turn.request.generate)
+      throw new SteerError('steering_not_supported', 'A warm-up or a compaction cannot be steered.')
+    if (lane.steers.length >= this.#world.limits.websocket.pendingSteers)
+      throw new SteerError('too_many_pending_steers', `${lane.steers.length} steers already wait for this response.`)
+    const id = newId('steer')
+    lane.steers.push({ id, input, sent })
+    turn.output.steerAccepted(id)
+    void turn.output.flush()
+  }
+
+  /** Ends a response of this connection where it is. False for one that has ended; throws `response_not_found` for an unknown one. */
+  interrupt(target: string, discard: boolean): boolean {
+    for (const lane of this.#lanes.values())
+      if (lane.running?.turn.id === target) {
+        lane.running.turn.stop.abort(new Halt('interrupted', discard))
+        return true
+      }
+    if (!this.#past.has(target)) throw new ApiError('response_not_found', `Response with id '${target}' not found.`, 'response_id')
+    return false
+  }
+
+  /** The connection is gone: what waits is dropped, what runs is cancelled, now or when nobody has come back for it. */
+  close(): void {
+    this.#closed = true
+    this.#waiting = []
+    for (const prefill of this.#prefills.values()) prefill.abort()
+    for (const lane of this.#lanes.values()) {
+      if (!lane.running) continue
+      const { turn, outlet } = lane.running
+      turn.events.detach(outlet)
+      const stop = (): void => {
+        if (!turn.events.watched) turn.stop.abort(new Halt('cancelled'))
+      }
+      if (this.#world.limits.detachGraceMs > 0) setTimeout(stop, this.#world.limits.detachGraceMs).unref()
+      else stop()
+    }
+  }
+
+  #lane(name = ''): Lane {
+    let lane = this.#lanes.get(name)
+    if (lane) return lane
+    const named = this.#lanes.size - (this.#lanes.has('') ? 1 : 0)
+    if (name !== '' && named >= this.#world.limits.websocket.namedLanes)
+      throw new ApiError('websocket_stream_limit_reached', `This connection has named ${named} lanes; reuse one of them.`, 'stream_id')
+    lane = newLane(name)
+    this.#lanes.set(name, lane)
+    return lane
+  }
+
+  /** The one place where a waiting request becomes a running turn: in order of arrival, one per lane. */
+  #move(): void {
+    for (let at = 0; at < this.#waiting.length && !this.#closed; ) {
+      const next = this.#waiting[at]
+      if (!next || this.#running >= this.#world.limits.websocket.inFlight) return
+      if (next.lane.running) {
+        at++
+        continue
+      }
+      this.#waiting.splice(at, 1)
+      this.#running++
+      void this.#run(next).finally(() => {
+        this.#running--
+        this.#move()
+        if (this.idle) this.#options.onIdle?.()
+      })
+    }
+  }
+
+  async #run({ request: asked, outlet, lane, at }: Waiting): Promise<void> {
+    const { limits, live, seal } = this.#world
+    if (lane.awaits !== undefined && asked.previous !== lane.awaits) this.#failSteers(lane, lane.awaits, 'The conversation went on without it.')
+    const request = withSteers(lane, asked)
+    const id = newId('resp')
+    const events = new Log(id, this.principal.owner, limits.events.perResponse)
+    const stop = new AbortController()
+    const turn: Turn = {
+      id,
+      principal: this.principal,
+      request,
+      events,
+      stop,
+      output: new Output(id, request, events, this.principal, seal),
+      failsLate: this.#options.failsLate,
+      resolve: () => {
+        if (request.previous !== undefined) this.#prefills.get(request.previous)?.abort()
+        return resolve(request, this.principal, this.#cache, this.#world)
+      },
+      steered: () => lane.steers.length > 0 && lane.awaits === undefined,
+      keep: (chain) => this.#cache.keep(id, chain, lane.name),
+    }
+    const begun = performance.now()
+    lane.running = { turn, outlet }
+    if (at > 0) mark(id, 'received', at)
+    mark(id, 'dequeued')
+    live.add(turn)
+    events.attach(outlet)
+    const tooLong = setTimeout(
+      () => stop.abort(new ApiError('server_error', `The response took longer than ${limits.turnMs} ms.`)),
+      limits.turnMs,
+    )
+    try {
+      const outcome = await runTurn(turn, this.#world)
+      this.#note(turn, outcome, begun)
+      this.#past.add(id)
+      if (this.#past.size > 1024) for (const old of this.#past) if (this.#past.size > 512) this.#past.delete(old)
+      if (outcome === 'failed' && request.previous !== undefined) this.#cache.failed(request.previous, lane.name)
+      if (outcome === 'stop' && !request.generate) this.#prefill(turn)
+      this.#afterSteers(lane, turn, outcome, outlet)
+      live.ended(id)
+    } catch (e) {
+      // Refused: there is no response, so nothing of it may be found.
+      mark(id, 'refused')
+      this.#world.note('turn refused', { connection: this.#options.connection, owner: this.principal.owner, code: ApiError.of(e).code })
+      live.drop(id)
+      if (request.previous !== undefined) this.#cache.failed(request.previous, lane.name)
+      outlet.refuse(ApiError.of(e))
+    } finally {
+      clearTimeout(tooLong)
+      lane.running = undefined
+    }
+  }
+
+  /** The line that tells a delta from a full resend, and what the turn cost. */
+  #note({ id, request, events }: Turn, ending: Outcome, begun: number): void {
+    const { last } = events
+    const usage = last && 'response' in last ? last.response.usage : null
+    this.#world.note('turn', {
+      response: id,
+      connection: this.#options.connection,
+      owner: this.principal.owner,
+      lane: request.lane ?? '',
+      model: request.settings.model,
+      delta: request.previous !== undefined,
+      warmup: !request.generate,
+      items: request.input.length,
+      ending,
+      input: usage?.input_tokens ?? 0,
+      cached: usage?.input_tokens_details.cached_tokens ?? 0,
+      output: usage?.output_tokens ?? 0,
+      events: events.next,
+      ms: Math.round(performance.now() - begun),
+    })
+  }
+
+  /** What becomes of user input that was accepted while the response ran. */
+  #afterSteers(lane: Lane, turn: Turn, outcome: Outcome, outlet: Outlet): void {
+    if (lane.steers.length === 0 || lane.awaits !== undefined || this.#closed) return
+    if (outcome === 'failed' || outcome === 'cancelled' || outcome === 'interrupted') {
+      return this.#failSteers(lane, turn.id, 'The response did not end by itself.')
+    }
+    if (turn.output.asks) {
+      lane.awaits = turn.id
+      if (this.#waiting.some((w) => w.lane === lane && w.request.previous === turn.id)) return
+      for (const steer of lane.steers) turn.output.steerPending(steer.id)
+      void turn.output.flush()
+      return
+    }
+    this.#waiting.unshift({ request: successor(lane, turn), outlet, lane, at: stamp() })
+  }
+  /** Hands accepted input back that can no longer be applied. */
+  #failSteers(lane: Lane, target: string, message: string): void {
+    const sequence_number = this.#world.live.log(target, this.principal.owner)?.next ?? 0
+    for (const { id, sent } of lane.steers) {
+      const steer = { id, previous_response_id: target, input: sent }
+      const error = { type: 'invalid_request_error', code: 'response_not_active', message } as const
+      this.#options.tell?.({ type: 'response.steer.failed', sequence_number, steer, error }, lane.name === '' ? undefined : lane.name)
+    }
+    lane.steers = []
+    lane.awaits = undefined
+  }
+
+  /** After a warm-up the engine may take the prompt in; the next turn of that chain, or the end, cuts it short. */
+  #prefill(turn: Turn): void {
+    const chain = this.#cache.get(turn.id)
+    if (!chain || this.#closed || this.#prefills.size >= this.#world.limits.websocket.inFlight) return
+    const { id, principal, request } = turn
+    const stop = new AbortController()
+    this.#prefills.set(id, stop)
+    const call = { id, principal, chain, settings: request.settings, warm: chain.warm, generate: false, signal: stop.signal }
+    const read = async (): Promise<void> => {
+      for await (const _ of this.#world.model(request.settings.model).engine.generate(call));
+    }
+    // Nobody waits for it, and a turn that needs the engine will meet the same trouble and say so.
+    void read().catch(() => {}).finally(() => this.#prefills.delete(id))
+  }
+}

@@ -1,0 +1,209 @@
+// The HTTP doors: the same turns as on a socket, one session each, and everything that is asked about responses.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { complain } from '../protocol/complaint.ts'
+import { ApiError } from '../protocol/errors.ts'
+import { type Create, parseCompact, parseCreate } from '../protocol/request.ts'
+import type { Response } from '../protocol/response.ts'
+import { Continuations } from '../session/continuations.ts'
+import { resolve } from '../session/resolve.ts'
+import { Session } from '../session/session.ts'
+import type { Principal } from '../turn/ports.ts'
+import { Halt } from '../turn/run.ts'
+import { weigh, weighText } from '../turn/weigh.ts'
+import { readBody } from './body.ts'
+import { answerHeaders, type Doors, errorHeaders, responsePaths } from './doors.ts'
+import { type HttpOutlet, JsonOutlet, SseOutlet } from './sse.ts'
+
+type Asked = { readonly principal: Principal; readonly body: () => Promise<Record<string, unknown>>; readonly id: string; readonly query: unknown }
+type Answer = unknown
+type Route = {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  /** Behind a base such as /v1/responses. */
+  readonly path: string
+  /** A value is sent as JSON; undefined means that the handler has taken the reply over. */
+  readonly run: (asked: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>) => Promise<Answer>
+}
+
+/** Every path under a responses base: the ownership tests are made from this table. */
+export const routes: readonly Route[] = [
+  { method: 'POST', path: '', run: create },
+  { method: 'POST', path: '/compact', run: compact },
+  { method: 'POST', path: '/input_tokens', run: inputTokens },
+  { method: 'GET', path: '/:id', run: retrieve },
+  { method: 'DELETE', path: '/:id', run: remove },
+  { method: 'POST', path: '/:id/cancel', run: cancel },
+  { method: 'GET', path: '/:id/input_items', run: inputItems },
+]
+
+export function serveHttp(app: FastifyInstance, doors: Doors): void {
+  const alive = new Set<HttpOutlet>()
+  const beat = setInterval(
+    () => {
+      const now = Date.now()
+      for (const outlet of alive) if (outlet.done) alive.delete(outlet)
+        else outlet.keepalive(now, doors.limits.keepaliveMs)
+    },
+    Math.min(1000, Math.max(20, doors.limits.keepaliveMs / 4)),
+  )
+  beat.unref()
+  app.addHook('onClose', () => clearInterval(beat))
+
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addHook('onRequest', async (request, reply) => {
+    reply.headers(answerHeaders(request.raw, doors.version))
+  })
+  app.addHook('onSend', async (_request, reply) => {
+    reply.header('openai-processing-ms', String(Math.round(reply.elapsedTime)))
+  })
+  app.setErrorHandler((e, _request, reply) => {
+    const error = asApiError(e, doors)
+    return reply.code(error.status).headers(errorHeaders(error)).send({ error: error.body })
+  })
+  app.setNotFoundHandler((request) => {
+    const known = ['GET', 'POST', 'DELETE'].some((method) => app.hasRoute({ method: method as 'GET', url: pathOf(request) }))
+    throw known ? new ApiError('method_not_allowed') : new ApiError('not_found', `There is no path ${pathOf(request).slice(0, 200)}.`)
+  })
+
+  app.get('/healthz', async () => ({ status: 'ok' }))
+  app.get('/readyz', async (_request, reply) => {
+    try {
+      await doors.ready()
+      return { status: 'ready' }
+    } catch (e) {
+      return reply.code(503).send({ status: 'not ready', reason: e instanceof Error ? e.message : String(e) })
+    }
+  })
+  app.get('/v1/models', async (request) => {
+    doors.authenticate(request.headers)
+    return { object: 'list', data: doors.models.list().map(modelObject) }
+  })
+  app.get<{ Params: { '*': string } }>('/v1/models/*', async (request) => {
+    doors.authenticate(request.headers)
+    doors.models.resolve(request.params['*'])
+    return modelObject(request.params['*'])
+  })
+  for (const base of responsePaths) {
+    app.get(base, async (request) => {
+      doors.authenticate(request.headers)
+      throw new ApiError('upgrade_required', 'A GET here opens a WebSocket; send an upgrade request, or POST.')
+    })
+    for (const { method, path, run } of routes)
+      app.route({
+        method,
+        url: base + path,
+        handler: async (request, reply) => {
+          const { principal } = doors.authenticate(request.headers)
+          const { id = '' } = request.params as { id?: string }
+          const body = (): Promise<Record<string, unknown>> =>
+            readBody(request.body, request.headers['content-encoding'], doors.limits.http.maxBodyBytes)
+          return await run({ principal, body, id, query: request.query }, doors, reply, alive)
+        },
+      })
+  }
+}
+
+// ── turns ──
+async function create(asked: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>): Promise<void> {
+  const request = parseCreate(await asked.body())
+  turn(request, asked.principal, doors, reply, alive, request.stream ? new SseOutlet(reply.raw) : new JsonOutlet(reply.raw))
+}
+async function compact(asked: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>): Promise<void> {
+  const request = parseCompact(await asked.body())
+  const shape = ({ id, created_at, output, usage }: Response): unknown => ({ id, object: 'response.compaction', created_at, output, usage })
+  turn(request, asked.principal, doors, reply, alive, new JsonOutlet(reply.raw, shape))
+}
+function turn(request: Create, principal: Principal, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>, outlet: HttpOutlet): void {
+  if (doors.draining()) throw new ApiError('server_is_overloaded', 'The server is about to stop; try again.', null, 2)
+  const session = new Session(principal, doors, { connection: 'http', failsLate: false })
+  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value)
+  session.create(request, outlet)
+  reply.hijack()
+  alive.add(outlet)
+  reply.raw.once('close', () => {
+    alive.delete(outlet)
+    session.close()
+  })
+}
+
+// ── responses ──
+const unknown = (id: string): ApiError => new ApiError('response_not_found', `Response with id '${id}' not found.`)
+const flag = z.enum(['true', 'false']).optional()
+const replay = z.object({ stream: flag, starting_after: z.coerce.number().int().min(0).optional() })
+
+async function retrieve({ principal, id, query }: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>): Promise<Answer> {
+  const parsed = replay.safeParse(query)
+  if (!parsed.success) throw complain(parsed.error)
+  const response = await find(id, principal, doors)
+  if (parsed.data.stream !== 'true') return response
+  const log = doors.live.log(id, principal.owner)
+  if (!log) throw new ApiError('events_gone')
+  const outlet = new SseOutlet(reply.raw)
+  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value)
+  log.attach(outlet, parsed.data.starting_after)
+  reply.hijack()
+  if (log.ended && parsed.data.starting_after !== undefined && parsed.data.starting_after >= log.next - 1) outlet.end()
+  alive.add(outlet)
+  reply.raw.once('close', () => {
+    alive.delete(outlet)
+    log.detach(outlet)
+  })
+  return undefined
+}
+async function find(id: string, { owner }: Principal, doors: Doors): Promise<Response> {
+  const response = doors.live.response(id, owner) ?? (await doors.settle.load(id, owner))?.response
+  if (!response || doors.settle.isGone(id)) throw unknown(id)
+  return response
+}
+async function remove({ principal, id }: Asked, doors: Doors): Promise<Answer> {
+  await find(id, principal, doors)
+  // First nobody may find or write it any more; then what runs is stopped and what is written goes.
+  const turn = doors.live.turn(id, principal.owner)
+  await doors.settle.remove(id, principal.owner)
+  doors.settle.forget(id)
+  turn?.stop.abort(new Halt('cancelled'))
+  doors.live.drop(id)
+  return { id, object: 'response.deleted', deleted: true }
+}
+async function cancel({ principal, id }: Asked, doors: Doors): Promise<Answer> {
+  doors.live.turn(id, principal.owner)?.stop.abort(new Halt('cancelled'))
+  await doors.live.over(id, principal.owner)
+  return await find(id, principal, doors)
+}
+
+const paging = z.object({
+  limit: z.coerce.number().int().min(1).max(100).default(20),
+  order: z.enum(['asc', 'desc']).default('desc'),
+  after: z.string().min(1).max(256).optional(),
+})
+async function inputItems({ principal, id, query }: Asked, doors: Doors): Promise<Answer> {
+  const parsed = paging.safeParse(query)
+  if (!parsed.success) throw complain(parsed.error)
+  const { limit, order, after } = parsed.data
+  const page = await doors.settle.input(id, principal.owner, { limit, order, after })
+  if (!page) throw unknown(id)
+  return { object: 'list', data: page.items, first_id: page.items[0]?.id ?? null, last_id: page.items.at(-1)?.id ?? null, has_more: page.more }
+}
+async function inputTokens({ principal, body }: Asked, doors: Doors): Promise<Answer> {
+  const value = await body()
+  const request = parseCreate({ ...value, model: value['model'] ?? 'any', input: value['input'] ?? [], store: false })
+  const { named, seen } = await resolve(request, principal, new Continuations(0), doors)
+  const { instructions, tools } = request.settings
+  const settings = weighText(instructions ?? '') + (tools.length > 0 ? weighText(JSON.stringify(tools)) : 0)
+  return { object: 'response.input_tokens', input_tokens: named.weight + weigh(seen) + settings }
+}
+
+const modelObject = (id: string): unknown => ({ id, object: 'model', created: 0, owned_by: 'continuo' })
+const pathOf = (request: FastifyRequest): string => request.url.split('?', 1)[0] ?? ''
+
+/** The framework's own errors come with a status and code of theirs; ours stay what they are. */
+function asApiError(e: unknown, doors: Doors): ApiError {
+  if (e instanceof ApiError) return e
+  const status = (e as { statusCode?: unknown }).statusCode
+  if (status === 413) return new ApiError('payload_too_large')
+  if (status === 415) return new ApiError('unsupported_media_type')
+  if (typeof status === 'number' && status < 500) return new ApiError('invalid_request', e instanceof Error ? e.message : undefined)
+  doors.report(e, 'a request failed')
+  return ApiError.of(e)
+}

@@ -1,0 +1,132 @@
+// Outlets of plain HTTP: server-sent events, and one JSON body. Both are started late, so that a refusal is a status,
+// and early enough that a silent proxy does not cut them.
+import type { ServerResponse } from 'node:http'
+import type { ApiError } from '../protocol/errors.ts'
+import { isTerminal } from '../protocol/events.ts'
+import type { Response } from '../protocol/response.ts'
+import { ApiError as Failure, errorTable, type ErrorCode } from '../protocol/errors.ts'
+import type { Entry, Outlet } from '../turn/ports.ts'
+import { errorHeaders, errorJson } from './doors.ts'
+
+/** An outlet that a beat keeps alive. */
+export interface HttpOutlet extends Outlet {
+  /** Sends a sign of life if nothing was sent for `silence` milliseconds. */
+  keepalive(now: number, silence: number): void
+  readonly done: boolean
+}
+export function sendError(reply: ServerResponse, error: ApiError): void {
+  reply.writeHead(error.status, { ...errorHeaders(error), 'content-type': 'application/json; charset=utf-8' })
+  reply.end(errorJson(error))
+}
+
+export class SseOutlet implements HttpOutlet {
+  readonly #reply: ServerResponse
+  #held = ''
+  #last = 0
+  #sentAt = Date.now()
+  #ended = false
+  constructor(reply: ServerResponse) {
+    this.#reply = reply
+  }
+  get done(): boolean {
+    return this.#ended || this.#reply.destroyed
+  }
+  send(entry: Entry): void {
+    this.#held += `event: ${entry.event.type}\ndata: ${entry.json()}\n\n`
+    this.#last = entry.event.sequence_number
+    if (isTerminal(entry.event)) this.#ended = true
+  }
+  flush(): Promise<void> | undefined {
+    if (this.#held === '' || this.#reply.destroyed || this.#reply.writableEnded) return undefined
+    const held = this.#held
+    this.#held = ''
+    const room = this.#write(held)
+    if (this.#ended) {
+      this.#reply.end()
+      return undefined
+    }
+    if (room) return undefined
+    return new Promise((resolve) => {
+      this.#reply.once('drain', resolve)
+      this.#reply.once('close', resolve)
+    })
+  }
+  refuse(error: ApiError): void {
+    if (this.#reply.destroyed || this.#reply.writableEnded) return
+    if (!this.#reply.headersSent) sendError(this.#reply, error)
+    else {
+      const event = { type: 'error', sequence_number: this.#last, error: error.body }
+      this.#write(`event: error\ndata: ${JSON.stringify(event)}\n\n`)
+      this.#reply.end()
+    }
+    this.#ended = true
+  }
+  end(error?: ApiError): void {
+    if (error) this.refuse(error)
+    else this.#reply.end()
+    this.#ended = true
+  }
+  keepalive(now: number, silence: number): void {
+    if (this.done || now - this.#sentAt < silence) return
+    this.#write(`event: keepalive\ndata: {"type":"keepalive","sequence_number":${this.#last}}\n\n`)
+  }
+  #write(text: string): boolean {
+    if (!this.#reply.headersSent)
+      this.#reply.writeHead(200, {
+        'content-type': 'text/event-stream; charset=utf-8',
+        'cache-control': 'no-cache, no-transform',
+        'x-accel-buffering': 'no',
+      })
+    this.#sentAt = Date.now()
+    return this.#reply.write(text)
+  }
+}
+
+/** Waits for the end and answers with what `shape` makes of it. Keeps alive with blanks, which JSON allows in front. */
+export class JsonOutlet implements HttpOutlet {
+  readonly #reply: ServerResponse
+  readonly #shape: (response: Response) => unknown
+  #sentAt = Date.now()
+  #done = false
+  constructor(reply: ServerResponse, shape: (response: Response) => unknown = (r) => r) {
+    this.#reply = reply
+    this.#shape = shape
+  }
+  get done(): boolean {
+    return this.#done || this.#reply.destroyed
+  }
+  send({ event }: Entry): void {
+    if (event.type === 'response.failed') this.refuse(failureOf(event.response))
+    else if (event.type === 'response.completed' || event.type === 'response.incomplete') this.#answer(200, JSON.stringify(this.#shape(event.response)))
+  }
+  flush(): undefined {
+    return undefined
+  }
+  refuse(error: ApiError): void {
+    if (this.done) return
+    if (!this.#reply.headersSent) for (const [name, value] of Object.entries(errorHeaders(error))) this.#reply.setHeader(name, value)
+    this.#answer(error.status, errorJson(error))
+  }
+  end(error?: ApiError): void {
+    // The log was dropped before its last event: cannot happen to a reader that keeps nothing.
+    if (error) this.refuse(error)
+  }
+  keepalive(now: number, silence: number): void {
+    if (this.done || now - this.#sentAt < silence) return
+    this.#sentAt = now
+    if (!this.#reply.headersSent) this.#reply.writeHead(200, { 'content-type': 'application/json; charset=utf-8' })
+    this.#reply.write(' ')
+  }
+  #answer(status: number, body: string): void {
+    if (this.done) return
+    this.#done = true
+    if (!this.#reply.headersSent) this.#reply.writeHead(status, { 'content-type': 'application/json; charset=utf-8' })
+    this.#reply.end(body)
+  }
+}
+
+/** A response that failed is an HTTP error for a client that asked for one body. */
+function failureOf({ error }: Response): ApiError {
+  const code = error && error.code in errorTable ? (error.code as ErrorCode) : 'server_error'
+  return new Failure(code, error?.message, error?.param ?? null)
+}
