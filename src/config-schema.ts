@@ -97,9 +97,14 @@ const websocket = z.strictObject({
 const http = z.strictObject({
   maxBodyBytes: size(KiB, longestText).default(64 * MiB),
   origins: z
-    .array(z.string().regex(/^(null|[a-z][a-z0-9+.-]*:\/\/[^/\s]+)$/, { error: 'must look like https://host:port, without a path' }), {
-      error: 'must be a list of origins such as https://host:port',
-    })
+    .array(
+      z
+        .string()
+        .regex(/^(null|[a-z][a-z0-9+.-]*:\/\/[^/\s]+)$/, { error: 'must look like https://host:port, without a path' }),
+      {
+        error: 'must be a list of origins such as https://host:port',
+      },
+    )
     .max(1000, { error: 'has at most 1000 entries' })
     .default([]),
   headersMs: duration(100).default(10 * second),

@@ -1,39 +1,24 @@
 // Where every setting comes from: flags, then environment, then the file, then the default of config-schema.ts. Owns the
 // sentences that a person reads who wrote one of them wrongly: each says where it stands and what to do.
-import { readFileSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
-import { LineCounter, parse as parseYaml, parseDocument, isMap, isScalar, type Document } from 'yaml'
+import { parse as parseYaml } from 'yaml'
 import type { z } from 'zod'
 import { keyConfig } from './access/keys.ts'
+import { ConfigError, meant, nearest, type Path, type Problem } from './config-error.ts'
+import { defaultFile, isTree, put, read, readFile, type ConfigFile, type Tree } from './config-file.ts'
 import { configSchema, engineOptions, modelOptions, settings, type Config, type Setting } from './config-schema.ts'
 
+export { ConfigError, dotted, meant, type Path, type Problem } from './config-error.ts'
 export { configSchema, settings }
 export type { Config, EngineOptions, ModelOptions, Setting } from './config-schema.ts'
 
 export type Origin = 'flag' | 'env' | 'file' | 'default'
-export type Path = readonly (string | number)[]
-/** `where` it was written (`continuo.yaml:12`, `PORT`, `--port`), if known, and what is wrong and what to do. */
-export type Problem = { readonly path: Path; readonly message: string; readonly where?: string | undefined }
-
-/** Something in the configuration keeps the server from starting. `message` has a line for every problem. */
-export class ConfigError extends Error {
-  readonly problems: readonly Problem[]
-  constructor(problems: readonly Problem[]) {
-    super(problems.map(line).join('\n'))
-    this.name = 'ConfigError'
-    this.problems = problems
-  }
+/** `set`: setting name → value or its text. `shown`: the flag it came by, if not `--set`. `config`: path of the file. */
+export type Flags = {
+  readonly config?: string | undefined
+  readonly set?: Readonly<Record<string, unknown>>
+  readonly shown?: Readonly<Record<string, string>>
 }
-function line({ path, message, where }: Problem): string {
-  return [where, path.length > 0 ? dotted(path) : undefined, message].filter((part) => part !== undefined).join(': ')
-}
-/** `engines.main.url`; names that hold dots or other signs are quoted. */
-export function dotted(path: Path): string {
-  return path.map((p) => (/^[\w-]+$/.test(String(p)) ? String(p) : JSON.stringify(p))).join('.')
-}
-
-/** `set`: setting name → value or its text. `config`: path of the file. */
-export type Flags = { readonly config?: string | undefined; readonly set?: Readonly<Record<string, unknown>> }
 type Env = Readonly<Record<string, string | undefined>>
 export type Loaded = {
   readonly config: Config
@@ -49,10 +34,8 @@ export type Loaded = {
   locate(error: ConfigError): ConfigError
 }
 
-const longestFile = 4 * 1024 * 1024
-const defaultFile = 'continuo.yaml'
-/** Variables of ours that are no settings: the file's path, and what `continuo agent` and `doctor` dial with. */
-const otherEnv: ReadonlySet<string> = new Set(['CONTINUO_CONFIG', 'CONTINUO_API_KEY', 'CONTINUO_URL', 'CONTINUO_BASE_URL'])
+/** Variables of ours that are no settings: the file's path, and the key that `agent` and `doctor` dial with. */
+const otherEnv: ReadonlySet<string> = new Set(['CONTINUO_CONFIG', 'CONTINUO_API_KEY'])
 
 /** Resolves the whole configuration. Throws ConfigError with all problems at once. */
 export function loadConfig(from: { flags?: Flags; env?: Env; cwd?: string } = {}): Loaded {
@@ -79,19 +62,31 @@ export function loadConfig(from: { flags?: Flags; env?: Env; cwd?: string } = {}
   }
   for (const [name, value] of Object.entries(flags.set ?? {})) {
     const setting = settings.find((s) => s.name === name)
-    const at = ['host', 'port', 'data'].includes(name) ? `--${name}` : name === 'log.level' ? '--log-level' : '--set'
+    const at = flags.shown?.[name] ?? '--set'
     if (setting) place(setting, typeof value === 'string' ? fromText(setting, value, problems, at) : value, 'flag', at)
-    else problems.push({ path: [], where: `--set ${name}`, message: `no such setting${meant(name, settings.map((s) => s.name))}` })
+    else
+      problems.push({
+        path: [],
+        where: `--set ${name}`,
+        message: `no such setting${meant(
+          name,
+          settings.map((s) => s.name),
+        )}`,
+      })
   }
 
   const spot = (path: Path) => placeOf(path, origin, where, file.at)
   problems.push(...resolveSecrets(tree, env))
   const parsed = configSchema.safeParse(tree, { reportInput: true })
   if (!parsed.success) problems.push(...parsed.error.issues.flatMap(sentences))
-  if (!parsed.success || problems.length > 0) throw new ConfigError(problems.map((p) => ({ ...p, where: p.where ?? spot(p.path) })))
+  if (!parsed.success || problems.length > 0)
+    throw new ConfigError(problems.map((p) => ({ ...p, where: p.where ?? spot(p.path) })))
 
   const config = parsed.data
-  config.data = resolve(origin.get('data') === 'file' && file.path !== undefined ? dirname(file.path) : cwd, config.data)
+  config.data = resolve(
+    origin.get('data') === 'file' && file.path !== undefined ? dirname(file.path) : cwd,
+    config.data,
+  )
   if (origin.get('models') === 'default') config.models = modelsFor(config.engines) ?? config.models
   // The simulated engine is always there, so that a model can name it without ceremony.
   config.engines = { simulated: { type: 'simulated' }, ...config.engines }
@@ -107,52 +102,6 @@ export function loadConfig(from: { flags?: Flags; env?: Env; cwd?: string } = {}
   }
 }
 
-// ── the file ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-type Tree = Record<string, unknown>
-type File = { readonly path: string | undefined; readonly tree: Tree; at(path: Path): string | undefined }
-
-function readFile(named: string | undefined, cwd: string): File {
-  const shown = named ?? defaultFile
-  const path = resolve(cwd, shown)
-  const fail = (message: string, where = shown): never => {
-    throw new ConfigError([{ path: [], where, message }])
-  }
-  let text = ''
-  try {
-    if (statSync(path).size > longestFile) fail('the file is over 4 MiB, which no configuration is')
-    text = readFileSync(path, 'utf8')
-  } catch (e) {
-    if (e instanceof ConfigError) throw e
-    const code = e instanceof Error && 'code' in e ? String(e.code) : String(e)
-    if (code === 'ENOENT' && named === undefined) return { path: undefined, tree: {}, at: () => undefined }
-    return fail(code === 'ENOENT' ? 'there is no such file; check --config and CONTINUO_CONFIG' : `the file cannot be read (${code})`)
-  }
-  const lines = new LineCounter()
-  const doc = parseDocument(text, { lineCounter: lines, prettyErrors: false })
-  const bad = doc.errors[0]
-  if (bad) return fail(`this is no valid YAML: ${bad.message}`, `${shown}:${lines.linePos(bad.pos[0]).line}`)
-  const tree: unknown = doc.toJS({ maxAliasCount: 100 }) ?? {}
-  if (!isTree(tree)) return fail('the file must be a map of settings, such as `port: 8787`')
-  dropEmpty(tree)
-  const at = (wanted: Path) => {
-    const offset = offsetOf(doc, wanted)
-    return offset === undefined ? undefined : `${shown}:${lines.linePos(offset).line}`
-  }
-  return { path, tree, at }
-}
-
-/** Where the deepest part of a path that the file has begins: at its key. */
-function offsetOf(doc: Document, path: Path): number | undefined {
-  for (let depth = path.length; depth > 0; depth--) {
-    const parent: unknown = depth === 1 ? doc.contents : doc.getIn(path.slice(0, depth - 1), true)
-    const last = path[depth - 1]
-    const key = isMap(parent) ? parent.items.find((p) => isScalar(p.key) && String(p.key.value) === String(last))?.key : undefined
-    const node: unknown = key ?? doc.getIn(path.slice(0, depth), true)
-    if (typeof node === 'object' && node !== null && 'range' in node && Array.isArray(node.range)) return Number(node.range[0])
-  }
-  return undefined
-}
-
 // ── environment and flags ────────────────────────────────────────────────────────────────────────────────────────────
 /** A cluster sets `CONTINUO_PORT=tcp://…` for a service of that name; that is none of ours. */
 const given = (value: string | undefined) => value !== undefined && value !== '' && !value.startsWith('tcp://')
@@ -165,7 +114,11 @@ function fromText(setting: Setting, text: string, problems: Problem[], at: strin
     if (typeof value !== 'string' || !Array.isArray(setting.byDefault)) return value
     return value.split(',').map((part) => part.trim())
   } catch {
-    problems.push({ path: setting.path, where: at, message: 'the text is no valid YAML; write `{name: value}` or `[a, b]`' })
+    problems.push({
+      path: setting.path,
+      where: at,
+      message: 'the text is no valid YAML; write `{name: value}` or `[a, b]`',
+    })
     return undefined
   }
 }
@@ -189,8 +142,10 @@ function resolveSecrets(tree: Tree, env: Env): Problem[] {
     const { secretEnv, ...rest } = key
     const path = ['keys', n, 'secretEnv']
     if (typeof secretEnv !== 'string') problems.push({ path, message: 'must be the name of an environment variable' })
-    else if (!env[secretEnv]) problems.push({ path, message: `the environment variable ${secretEnv} is not set; set it to the key's secret` })
-    else if ('secret' in rest || 'secretSha256' in rest) problems.push({ path, message: 'give one of secret, secretSha256 and secretEnv, not two' })
+    else if (!env[secretEnv])
+      problems.push({ path, message: `the environment variable ${secretEnv} is not set; set it to the key's secret` })
+    else if ('secret' in rest || 'secretSha256' in rest)
+      problems.push({ path, message: 'give one of secret, secretSha256 and secretEnv, not two' })
     else return { ...rest, secret: env[secretEnv] }
     // A stand-in, so that the same mistake is not reported a second time by the schema.
     return { id: rest['id'], tenant: rest['tenant'], secret: 'not-resolved' }
@@ -222,14 +177,22 @@ function contradictions(config: Config): Problem[] {
         message: `no engine named "${model.engine}" is listed under \`engines\`${meant(model.engine, engines)}; there are: ${engines.join(', ')}`,
       })
   if (Object.keys(config.models).length === 0)
-    problems.push({ path: ['models'], message: 'no model is configured; write `"*": {engine: NAME}` to map every name' })
+    problems.push({
+      path: ['models'],
+      message: 'no model is configured; write `"*": {engine: NAME}` to map every name',
+    })
   const owners = new Set<string>()
   const secrets = new Map<string, string>()
   for (const [n, key] of config.keys.entries()) {
     const owner = `${key.tenant}/${key.id}`
-    if (owners.has(owner)) problems.push({ path: ['keys', n, 'id'], message: `the tenant "${key.tenant}" has two keys with the id "${key.id}"; rename one` })
+    if (owners.has(owner))
+      problems.push({
+        path: ['keys', n, 'id'],
+        message: `the tenant "${key.tenant}" has two keys with the id "${key.id}"; rename one`,
+      })
     const twin = secrets.get(key.secretSha256)
-    if (twin !== undefined) problems.push({ path: ['keys', n], message: `the keys ${twin} and ${owner} have the same secret; change one` })
+    if (twin !== undefined)
+      problems.push({ path: ['keys', n], message: `the keys ${twin} and ${owner} have the same secret; change one` })
     owners.add(owner)
     secrets.set(key.secretSha256, owner)
   }
@@ -250,10 +213,15 @@ function sentences(issue: z.core.$ZodIssue): Problem[] {
     return [{ path, message: issue.message + shown }]
   }
   const known = knownKeys(path)
-  return issue.keys.map((key) => ({ path: [...path, key], message: `no such setting${meant(key, known)}; known here: ${known.join(', ')}` }))
+  return issue.keys.map((key) => ({
+    path: [...path, key],
+    message: `no such setting${meant(key, known)}; known here: ${known.join(', ')}`,
+  }))
 }
 const found = (input: unknown) =>
-  typeof input === 'string' || typeof input === 'number' || typeof input === 'boolean' ? `, not ${JSON.stringify(input)}` : ''
+  typeof input === 'string' || typeof input === 'number' || typeof input === 'boolean'
+    ? `, not ${JSON.stringify(input)}`
+    : ''
 
 function knownKeys(path: Path): string[] {
   if (path[0] === 'keys') return [...Object.keys(keyConfig.in.shape), 'secretEnv']
@@ -263,32 +231,13 @@ function knownKeys(path: Path): string[] {
   return [...new Set(inside.flatMap((s) => s.path[path.length] ?? []))]
 }
 
-/** `; did you mean "port"?` where a known name is near, else nothing. */
-export function meant(name: string, known: readonly string[]): string {
-  const near = nearest(name, known)
-  return near === undefined ? '' : `; did you mean "${near}"?`
-}
-
-function nearest(name: string, known: readonly string[]): string | undefined {
-  const ranked = known.map((k) => ({ k, d: distance(name.toLowerCase().slice(0, 100), k.toLowerCase()) })).sort((a, b) => a.d - b.d)
-  const best = ranked[0]
-  return best && best.d <= Math.max(2, Math.floor(best.k.length / 3)) ? best.k : undefined
-}
-
-/** Insertions, deletions and replacements between two short texts. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, n) => n)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++)
-      next.push(Math.min((next[j - 1] ?? 0) + 1, (row[j] ?? 0) + 1, (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)))
-    row = next
-  }
-  return row[b.length] ?? 0
-}
-
 /** The place that gave a path its value: the file's line inside it, or the variable or flag that set all of it. */
-function placeOf(path: Path, origin: ReadonlyMap<string, Origin>, where: ReadonlyMap<string, string>, at: File['at']): string | undefined {
+function placeOf(
+  path: Path,
+  origin: ReadonlyMap<string, Origin>,
+  where: ReadonlyMap<string, string>,
+  at: ConfigFile['at'],
+): string | undefined {
   const setting = settings.find((s) => s.path.every((p, n) => path[n] === p))
   const by = setting && origin.get(setting.name)
   if (setting && (by === 'env' || by === 'flag')) return where.get(setting.name)
@@ -296,33 +245,6 @@ function placeOf(path: Path, origin: ReadonlyMap<string, Origin>, where: Readonl
 }
 
 // ── trees ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-function isTree(value: unknown): value is Tree {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-function read(tree: Tree, path: readonly string[]): unknown {
-  let at: unknown = tree
-  for (const key of path) at = isTree(at) && Object.hasOwn(at, key) ? at[key] : undefined
-  return at
-}
-/** `limits:` with nothing behind it is null in YAML and means: nothing said. */
-function dropEmpty(tree: Tree): void {
-  for (const { path } of settings)
-    for (let depth = 1; depth <= path.length; depth++) {
-      const parent = read(tree, path.slice(0, depth - 1))
-      const key = path[depth - 1] ?? ''
-      if (isTree(parent) && parent[key] === null) delete parent[key]
-    }
-}
-function put(tree: Tree, path: readonly string[], value: unknown, where: string): Problem[] {
-  let at = tree
-  for (const key of path.slice(0, -1)) {
-    const next = (at[key] ??= {})
-    if (!isTree(next)) return [{ path, where, message: `\`${key}\` in the file is no map, so nothing inside it can be set` }]
-    at = next
-  }
-  at[path.at(-1) ?? ''] = value
-  return []
-}
 function freeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value)

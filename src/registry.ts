@@ -1,7 +1,7 @@
 // Which plug-ins there are, and how configuration becomes them. The only place that loads one, and only when it is asked
 // for. A new engine is one file and one line in `engineTypes`.
 import { join } from 'node:path'
-import type { z } from 'zod'
+import { z } from 'zod'
 import { fleetOptions } from './config-schema.ts'
 import { ConfigError, meant, type Config, type EngineOptions, type Path, type Problem } from './config.ts'
 import { ApiError } from './protocol/errors.ts'
@@ -9,26 +9,39 @@ import type { Engine, Model, Store } from './turn/ports.ts'
 
 /** What an engine's file offers: the schema of its options, and the engine made from options that fit it. */
 type Plugin = { readonly schema: z.ZodType; make(id: string, options: unknown): Engine | Promise<Engine> }
-function plugin<S extends z.ZodType>(schema: S, make: (options: z.input<S>, id: string) => Engine | Promise<Engine>): Plugin {
+function plugin<S extends z.ZodType>(
+  schema: S,
+  make: (options: z.input<S>, id: string) => Engine | Promise<Engine>,
+): Plugin {
   // Only what `schema` has accepted gets here.
   return { schema, make: (id, options) => make(options as z.input<S>, id) }
 }
 
 const engineTypes: Readonly<Record<string, () => Promise<Plugin>>> = {
   simulated: () => import('./engines/simulated.ts').then((m) => plugin(m.simulatedOptions, m.simulated)),
-  chat: () => import('./engines/chat.ts').then((m) => plugin(m.chatOptions, (options, id) => m.chat({ name: id, ...options }))),
+  chat: () =>
+    import('./engines/chat.ts').then((m) => plugin(m.chatOptions, (options, id) => m.chat({ name: id, ...options }))),
 }
 
 /**
  * The engine of these options; with `urls`, one per URL behind one front. Throws ConfigError, with paths from `engines` on,
  * for a type that does not exist or options that it does not take.
  */
-export async function createEngine(name: string, options: EngineOptions, env: NodeJS.ProcessEnv = process.env): Promise<Engine> {
+export async function createEngine(
+  name: string,
+  options: EngineOptions,
+  env: NodeJS.ProcessEnv = process.env,
+): Promise<Engine> {
   const at: Path = ['engines', name]
   const load = Object.hasOwn(engineTypes, options.type) ? engineTypes[options.type] : undefined
   if (!load) {
     const known = Object.keys(engineTypes)
-    throw new ConfigError([{ path: [...at, 'type'], message: `no such type of engine${meant(options.type, known)}; there are: ${known.join(', ')}` }])
+    throw new ConfigError([
+      {
+        path: [...at, 'type'],
+        message: `no such type of engine${meant(options.type, known)}; there are: ${known.join(', ')}`,
+      },
+    ])
   }
   const { type: _, urls, fleet: spread, apiKeyEnv, ...rest } = options
   const own = { ...rest, ...secretOf(apiKeyEnv, at, env) }
@@ -71,7 +84,10 @@ function secretOf(named: unknown, at: Path, env: NodeJS.ProcessEnv): { apiKey?: 
   if (named === undefined) return {}
   const secret = typeof named === 'string' ? env[named] : undefined
   if (secret) return { apiKey: secret }
-  const message = typeof named === 'string' ? `the environment variable ${named} is not set; set it to the engine's key` : 'must be the name of an environment variable'
+  const message =
+    typeof named === 'string'
+      ? `the environment variable ${named} is not set; set it to the engine's key`
+      : 'must be the name of an environment variable'
   throw new ConfigError([{ path: [...at, 'apiKeyEnv'], message }])
 }
 
@@ -84,9 +100,12 @@ function parse<S extends z.ZodType>(schema: S, value: unknown, at: Path): z.outp
 function sentences(issue: z.core.$ZodIssue, schema: z.ZodType, at: Path): Problem[] {
   const path = [...at, ...issue.path.map((p) => (typeof p === 'symbol' ? String(p) : p))]
   if (issue.code !== 'unrecognized_keys') return [{ path, message: issue.message }]
-  const known = issue.path.length === 0 && 'shape' in schema ? Object.keys(Object(schema.shape)) : []
+  const known = issue.path.length === 0 && schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
   const list = known.length > 0 ? `; it has: ${known.join(', ')}` : ''
-  return issue.keys.map((key) => ({ path: [...path, key], message: `this type of engine has no such option${meant(key, known)}${list}` }))
+  return issue.keys.map((key) => ({
+    path: [...path, key],
+    message: `this type of engine has no such option${meant(key, known)}${list}`,
+  }))
 }
 
 // ── models ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -126,7 +145,11 @@ export async function createModels(config: Config): Promise<Models> {
       const named = name === '*' ? undefined : models.get(name)
       if (named) return named
       if (any) return { ...any, name }
-      throw new ApiError('model_not_found', `No model named '${name.slice(0, 256)}' is configured; GET /v1/models lists those there are.`, 'model')
+      throw new ApiError(
+        'model_not_found',
+        `No model named '${name.slice(0, 256)}' is configured; GET /v1/models lists those there are.`,
+        'model',
+      )
     },
   }
 }
@@ -136,12 +159,21 @@ export async function createModels(config: Config): Promise<Models> {
 export const storeFile = 'continuo.db'
 
 /** Opens the configured store. `report` hears of what fails later, in the background. */
-export async function createStore({ store, data }: Config, report?: (error: unknown, what: string) => void): Promise<Store> {
+export async function createStore(
+  { store, data }: Config,
+  report?: (error: unknown, what: string) => void,
+): Promise<Store> {
   if (store.kind === 'memory') {
     const { memoryStore } = await import('./stores/memory.ts')
     return memoryStore({ maxRecords: store.maxRecords })
   }
   const { sqliteStore } = await import('./stores/sql.ts')
   const { maxAgeDays, maxBytes, synchronous } = store
-  return await sqliteStore({ path: join(data, storeFile), maxAgeDays, maxBytes, synchronous, ...(report && { report }) })
+  return await sqliteStore({
+    path: join(data, storeFile),
+    maxAgeDays,
+    maxBytes,
+    synchronous,
+    ...(report && { report }),
+  })
 }

@@ -80,30 +80,65 @@ describe('where values come from', () => {
   it('takes flags before the environment, the environment before the file, the file before the default', () => {
     const yaml = 'port: 1001\nhost: localhost\nlimits:\n  drainMs: 1 s\n  turnMs: 5 min\n'
     const env = { PORT: '1002', CONTINUO_LIMITS_DRAIN_MS: '2 s' }
-    const { config, origin, where } = load(yaml, env, { set: { port: '1003' } })
-    expect([config.port, config.limits.drainMs, config.limits.turnMs, config.host]).toEqual([1003, 2000, 300_000, 'localhost'])
-    expect(['port', 'limits.drainMs', 'limits.turnMs', 'host', 'log.level'].map((n) => origin.get(n))).toEqual(['flag', 'env', 'file', 'file', 'default'])
-    expect(['port', 'limits.drainMs', 'limits.turnMs', 'host', 'log.level'].map((n) => where.get(n))).toEqual(['--port', 'CONTINUO_LIMITS_DRAIN_MS', 'continuo.yaml:5', 'continuo.yaml:2', undefined])
+    const { config, origin, where } = load(yaml, env, { set: { port: '1003' }, shown: { port: '--port' } })
+    expect([config.port, config.limits.drainMs, config.limits.turnMs, config.host]).toEqual([
+      1003,
+      2000,
+      300_000,
+      'localhost',
+    ])
+    expect(['port', 'limits.drainMs', 'limits.turnMs', 'host', 'log.level'].map((n) => origin.get(n))).toEqual([
+      'flag',
+      'env',
+      'file',
+      'file',
+      'default',
+    ])
+    expect(['port', 'limits.drainMs', 'limits.turnMs', 'host', 'log.level'].map((n) => where.get(n))).toEqual([
+      '--port',
+      'CONTINUO_LIMITS_DRAIN_MS',
+      'continuo.yaml:5',
+      'continuo.yaml:2',
+      undefined,
+    ])
   })
 
   it('holds for every setting and every set of sources', () => {
-    const bySource = fc.record({ name: fc.constantFrom('port', 'limits.unsettled', 'limits.websocket.queued', 'store.maxAgeDays'), flag: fc.option(fc.integer({ min: 1, max: 100 })), env: fc.option(fc.integer({ min: 101, max: 200 })), file: fc.option(fc.integer({ min: 201, max: 300 })) })
+    const bySource = fc.record({
+      name: fc.constantFrom('port', 'limits.unsettled', 'limits.websocket.queued', 'store.maxAgeDays'),
+      flag: fc.option(fc.integer({ min: 1, max: 100 })),
+      env: fc.option(fc.integer({ min: 101, max: 200 })),
+      file: fc.option(fc.integer({ min: 201, max: 300 })),
+    })
     fc.assert(
       fc.property(bySource, ({ name, flag, env, file }) => {
         const setting = settings.find((s) => s.name === name)
         if (!setting) throw new Error(name)
-        const yaml = file === null ? '' : JSON.stringify(setting.path.reduceRight<unknown>((value, key) => ({ [key]: value }), file))
-        const { config, origin } = load(yaml, env === null ? {} : { [setting.env]: String(env) }, { set: flag === null ? {} : { [name]: flag } })
+        const yaml =
+          file === null
+            ? ''
+            : JSON.stringify(setting.path.reduceRight<unknown>((value, key) => ({ [key]: value }), file))
+        const { config, origin } = load(yaml, env === null ? {} : { [setting.env]: String(env) }, {
+          set: flag === null ? {} : { [name]: flag },
+        })
         const value = setting.path.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], config)
         expect(value).toBe(flag ?? env ?? file ?? setting.byDefault)
-        expect(origin.get(name)).toBe(flag !== null ? 'flag' : env !== null ? 'env' : file !== null ? 'file' : 'default')
+        expect(origin.get(name)).toBe(
+          flag !== null ? 'flag' : env !== null ? 'env' : file !== null ? 'file' : 'default',
+        )
       }),
       { numRuns: 60 },
     )
   })
 
   it('reads CONTINUO_HOST, CONTINUO_DATA and CONTINUO_LOG_LEVEL, and prefers CONTINUO_PORT to PORT', () => {
-    const { config } = load(undefined, { CONTINUO_HOST: '::1', CONTINUO_DATA: '/srv/123', CONTINUO_LOG_LEVEL: 'debug', CONTINUO_PORT: '1', PORT: '2' })
+    const { config } = load(undefined, {
+      CONTINUO_HOST: '::1',
+      CONTINUO_DATA: '/srv/123',
+      CONTINUO_LOG_LEVEL: 'debug',
+      CONTINUO_PORT: '1',
+      PORT: '2',
+    })
     expect([config.host, config.data, config.log.level, config.port]).toEqual(['::1', '/srv/123', 'debug', 1])
   })
 
@@ -123,7 +158,11 @@ describe('where values come from', () => {
   })
 
   it('leaves alone what a cluster puts into the environment for a service named continuo', () => {
-    const { config, warnings } = load(undefined, { CONTINUO_PORT: 'tcp://10.0.0.1:80', CONTINUO_SERVICE_HOST: '10.0.0.1', CONTINUO_PORT_80_TCP_ADDR: '10.0.0.1' })
+    const { config, warnings } = load(undefined, {
+      CONTINUO_PORT: 'tcp://10.0.0.1:80',
+      CONTINUO_SERVICE_HOST: '10.0.0.1',
+      CONTINUO_PORT_80_TCP_ADDR: '10.0.0.1',
+    })
     expect(config.port).toBe(8787)
     expect(warnings).toEqual([])
   })
@@ -131,7 +170,9 @@ describe('where values come from', () => {
   it('resolves a data folder of the file from the place of the file, others from the working folder', () => {
     const elsewhere = folder('data: state\n')
     const cwd = folder()
-    expect(loadConfig({ cwd, env: { CONTINUO_CONFIG: join(elsewhere, 'continuo.yaml') } }).config.data).toBe(join(elsewhere, 'state'))
+    expect(loadConfig({ cwd, env: { CONTINUO_CONFIG: join(elsewhere, 'continuo.yaml') } }).config.data).toBe(
+      join(elsewhere, 'state'),
+    )
     expect(loadConfig({ cwd, env: { CONTINUO_DATA: 'state' } }).config.data).toBe(join(cwd, 'state'))
   })
 
@@ -146,23 +187,33 @@ describe('where values come from', () => {
   })
 
   it('sends every model to the first engine where engines are listed and models are not', () => {
-    expect(load('engines:\n  local: {type: chat, url: "http://127.0.0.1:1/v1"}\n').config.models).toEqual({ '*': { engine: 'local' } })
-    expect(load('engines:\n  simulated: {type: simulated, rate: 10}\n').config.models['*']).toEqual({ engine: 'simulated' })
+    expect(load('engines:\n  local: {type: chat, url: "http://127.0.0.1:1/v1"}\n').config.models).toEqual({
+      '*': { engine: 'local' },
+    })
+    expect(load('engines:\n  simulated: {type: simulated, rate: 10}\n').config.models['*']).toEqual({
+      engine: 'simulated',
+    })
   })
 
   it('takes the secret of a key from the variable that secretEnv names, and keeps its digest only', () => {
     const yaml = 'keys:\n  - {id: ci, tenant: team, secretEnv: CI_SECRET}\n'
     const { config } = load(yaml, { CI_SECRET: 'sk-0123456789' })
-    expect(config.keys).toEqual([{ id: 'ci', tenant: 'team', secretSha256: '5c85b6dd8ccb9a87259d5b71753c6c4ad1b489f2d07600afe459137807265d76' }])
+    expect(config.keys).toEqual([
+      { id: 'ci', tenant: 'team', secretSha256: '5c85b6dd8ccb9a87259d5b71753c6c4ad1b489f2d07600afe459137807265d76' },
+    ])
   })
 })
 
 describe('what a person reads who got it wrong', () => {
   it('names the line and the nearest name for an unknown setting', () => {
-    expect(failure('port: 1\nlimits:\n  websocket:\n    maxSocket: 5\n')).toMatch(/^continuo\.yaml:4: limits\.websocket\.maxSocket: no such setting; did you mean "maxSockets"\?/)
+    expect(failure('port: 1\nlimits:\n  websocket:\n    maxSocket: 5\n')).toMatch(
+      /^continuo\.yaml:4: limits\.websocket\.maxSocket: no such setting; did you mean "maxSockets"\?/,
+    )
     expect(failure('prot: 1\n')).toContain('continuo.yaml:1: prot: no such setting; did you mean "port"?')
     expect(failure('keys:\n  - {id: a, tenant: t, secrets: abcdefgh}\n')).toContain('did you mean "secret"?')
-    expect(failure('models:\n  gpt-5.5:\n    engin: simulated\n')).toContain('continuo.yaml:3: models."gpt-5.5".engin: no such setting; did you mean "engine"?')
+    expect(failure('models:\n  gpt-5.5:\n    engin: simulated\n')).toContain(
+      'continuo.yaml:3: models."gpt-5.5".engin: no such setting; did you mean "engine"?',
+    )
   })
 
   it('lists what is known where no name is near', () => {
@@ -170,11 +221,19 @@ describe('what a person reads who got it wrong', () => {
   })
 
   it('names the variable or the flag that has a wrong value, and the value', () => {
-    expect(failure(undefined, { PORT: 'eighty' })).toBe('PORT: port: must be a whole number from 0 to 65535, not "eighty"')
+    expect(failure(undefined, { PORT: 'eighty' })).toBe(
+      'PORT: port: must be a whole number from 0 to 65535, not "eighty"',
+    )
     expect(failure(undefined, { PORT: '65536' })).toContain('not 65536')
-    expect(failure(undefined, { CONTINUO_LOG_LEVEL: 'loud' })).toContain('CONTINUO_LOG_LEVEL: log.level: must be one of: trace, debug, info')
-    expect(failure(undefined, {}, { set: { port: '-1' } })).toContain('--port: port: must be a whole number')
-    expect(failure(undefined, { CONTINUO_MODELS: '{a: [' })).toContain('CONTINUO_MODELS: models: the text is no valid YAML')
+    expect(failure(undefined, { CONTINUO_LOG_LEVEL: 'loud' })).toContain(
+      'CONTINUO_LOG_LEVEL: log.level: must be one of: trace, debug, info',
+    )
+    expect(failure(undefined, {}, { set: { port: '-1' }, shown: { port: '--port' } })).toContain(
+      '--port: port: must be a whole number',
+    )
+    expect(failure(undefined, { CONTINUO_MODELS: '{a: [' })).toContain(
+      'CONTINUO_MODELS: models: the text is no valid YAML',
+    )
   })
 
   it('says all problems at once', () => {
@@ -182,35 +241,53 @@ describe('what a person reads who got it wrong', () => {
   })
 
   it('names an unknown flag and an unknown file', () => {
-    expect(failure(undefined, {}, { set: { 'limits.drainMS': '1' } })).toBe('--set limits.drainMS: no such setting; did you mean "limits.drainMs"?')
-    expect(failure(undefined, {}, { config: 'nowhere.yaml' })).toBe('nowhere.yaml: there is no such file; check --config and CONTINUO_CONFIG')
+    expect(failure(undefined, {}, { set: { 'limits.drainMS': '1' } })).toBe(
+      '--set limits.drainMS: no such setting; did you mean "limits.drainMs"?',
+    )
+    expect(failure(undefined, {}, { config: 'nowhere.yaml' })).toBe(
+      'nowhere.yaml: there is no such file; check --config and CONTINUO_CONFIG',
+    )
     expect(failure(undefined, { CONTINUO_CONFIG: '.' })).toContain('the file cannot be read (EISDIR)')
   })
 
   it('names the line of broken YAML', () => {
     expect(failure('port: 1\nhost: "a\n')).toMatch(/^continuo\.yaml:\d: this is no valid YAML: /)
+    const bomb = [
+      'a: &a [x, x]',
+      ...'bcdefghi'.split('').map((c, n) => `${c}: &${c} [${`*${'abcdefghi'[n]}, `.repeat(9)}]`),
+    ]
+    expect(failure(`${bomb.join('\n')}\n`)).toContain('aliases')
     expect(failure('- a\n')).toContain('must be a map of settings')
     expect(failure('port: 1\nport: 2\n')).toContain('continuo.yaml:2')
   })
 
   it('warns of a variable that looks like ours, and of no other', () => {
-    expect(load(undefined, { CONTINUO_LOG_LEVL: 'debug', CONTINUO_ZEBRA_CROSSING: '1', CONTINUO_API_KEY: 'x' }).warnings).toEqual(['CONTINUO_LOG_LEVL is no setting and was ignored; did you mean "CONTINUO_LOG_LEVEL"?'])
+    expect(
+      load(undefined, { CONTINUO_LOG_LEVL: 'debug', CONTINUO_ZEBRA_CROSSING: '1', CONTINUO_API_KEY: 'x' }).warnings,
+    ).toEqual(['CONTINUO_LOG_LEVL is no setting and was ignored; did you mean "CONTINUO_LOG_LEVEL"?'])
   })
 
   it('refuses an address that others can reach without keys, and takes it with one', () => {
-    expect(failure('host: 0.0.0.0\n')).toMatch(/^continuo\.yaml:1: host: "0\.0\.0\.0" can be reached from other machines, and no keys are configured/)
+    expect(failure('host: 0.0.0.0\n')).toMatch(
+      /^continuo\.yaml:1: host: "0\.0\.0\.0" can be reached from other machines, and no keys are configured/,
+    )
     expect(failure(undefined, { CONTINUO_HOST: 'gpu.example' })).toContain('CONTINUO_HOST: host')
     expect(load('host: 0.0.0.0\nkeys: [{id: a, tenant: t, secret: sk-12345678}]\n').config.host).toBe('0.0.0.0')
-    for (const host of ['127.0.0.1', '127.8.0.1', '::1', 'localhost']) expect(load(undefined, { CONTINUO_HOST: host }).config.host).toBe(host)
+    for (const host of ['127.0.0.1', '127.8.0.1', '::1', 'localhost'])
+      expect(load(undefined, { CONTINUO_HOST: host }).config.host).toBe(host)
   })
 
   it('refuses a model of an unknown engine and names the nearest', () => {
     const message = failure('engines:\n  local: {type: chat, url: x}\nmodels:\n  "*": {engine: locl}\n')
-    expect(message).toBe('continuo.yaml:4: models."*".engine: no engine named "locl" is listed under `engines`; did you mean "local"?; there are: simulated, local')
+    expect(message).toBe(
+      'continuo.yaml:4: models."*".engine: no engine named "locl" is listed under `engines`; did you mean "local"?; there are: simulated, local',
+    )
   })
 
   it('refuses a message limit above what all messages may hold', () => {
-    expect(failure('limits:\n  websocket:\n    maxHeldBytes: 1 MiB\n')).toContain('continuo.yaml:3: limits.websocket.maxHeldBytes: 1048576 is less than maxMessageBytes')
+    expect(failure('limits:\n  websocket:\n    maxHeldBytes: 1 MiB\n')).toContain(
+      'continuo.yaml:3: limits.websocket.maxHeldBytes: 1048576 is less than maxMessageBytes',
+    )
   })
 
   it('refuses a time that a timer cannot wait, since it would fire at once', () => {
@@ -228,7 +305,9 @@ describe('what a person reads who got it wrong', () => {
       `keys: ${secret}\n`,
     ]
     for (const yaml of yamls) expect(failure(yaml, { X: secret })).not.toContain(secret)
-    expect(failure('keys:\n  - {id: a, tenant: t, secretEnv: NOT_SET}\n')).toBe("continuo.yaml:2: keys.0.secretEnv: the environment variable NOT_SET is not set; set it to the key's secret")
+    expect(failure('keys:\n  - {id: a, tenant: t, secretEnv: NOT_SET}\n')).toBe(
+      "continuo.yaml:2: keys.0.secretEnv: the environment variable NOT_SET is not set; set it to the key's secret",
+    )
   })
 
   it('gives the place of a problem that is found later, by path', () => {
@@ -272,12 +351,20 @@ describe('docs/config.md', () => {
     expect(shown, `docs/config.md has no row for ${name}`).toBeDefined()
     // The doc may write 64 MiB for 67108864: what it writes must mean the default by the schema itself.
     const text = shown ?? ''
-    const means = [text, tryJson(text)].map((v) => setting.schema.safeParse(v)).flatMap((r) => (r.success ? [r.data] : []))
+    const means = [text, tryJson(text)]
+      .map((v) => setting.schema.safeParse(v))
+      .flatMap((r) => (r.success ? [r.data] : []))
     expect(means, `docs/config.md says ${text}`).toContainEqual(setting.byDefault)
   })
 
   it('documents no setting that does not exist', () => {
-    const known = new Set([...settings.map((s) => s.name), ...Object.keys(keyConfig.in.shape).map((k) => `keys[].${k}`), 'keys[].secretEnv', 'models.NAME.engine', 'models.NAME.context'])
+    const known = new Set([
+      ...settings.map((s) => s.name),
+      ...Object.keys(keyConfig.in.shape).map((k) => `keys[].${k}`),
+      'keys[].secretEnv',
+      'models.NAME.engine',
+      'models.NAME.context',
+    ])
     expect([...rows.keys()].filter((name) => !known.has(name))).toEqual([])
     for (const name of known) expect([...rows.keys()]).toContain(name)
   })
@@ -292,12 +379,15 @@ describe('docs/config.md', () => {
     expect(options.size).toBeGreaterThan(5)
     expect([...documented.keys()].sort()).toEqual([...options.keys(), ...ours].sort())
     for (const [option, byDefault] of options)
-      if (byDefault !== undefined) expect([documented.get(option), tryJson(documented.get(option) ?? '')], option).toContainEqual(byDefault)
+      if (byDefault !== undefined)
+        expect([documented.get(option), tryJson(documented.get(option) ?? '')], option).toContainEqual(byDefault)
   })
 
   it('names the environment variable rule that the schema follows', () => {
     for (const s of settings.filter((s) => s.path.length > 2)) expect(s.env).toMatch(/^CONTINUO_[A-Z]+(_[A-Z]+)+$/)
-    expect(settings.find((s) => s.name === 'limits.websocket.maxMessageBytes')?.env).toBe('CONTINUO_LIMITS_WEBSOCKET_MAX_MESSAGE_BYTES')
+    expect(settings.find((s) => s.name === 'limits.websocket.maxMessageBytes')?.env).toBe(
+      'CONTINUO_LIMITS_WEBSOCKET_MAX_MESSAGE_BYTES',
+    )
     expect(doc).toContain('CONTINUO_LIMITS_WEBSOCKET_MAX_MESSAGE_BYTES')
   })
 
@@ -317,7 +407,8 @@ function optionsOf(schema: z.ZodObject): Map<string, unknown> {
   return new Map(
     Object.entries(schema.shape).flatMap(([key, part]): [string, unknown][] => {
       const inner = part instanceof z.ZodPrefault ? part.def.innerType : undefined
-      if (inner instanceof z.ZodObject) return [[key, {}], ...[...optionsOf(inner)].map(([k, v]): [string, unknown] => [`${key}.${k}`, v])]
+      if (inner instanceof z.ZodObject)
+        return [[key, {}], ...[...optionsOf(inner)].map(([k, v]): [string, unknown] => [`${key}.${k}`, v])]
       return [[key, part instanceof z.ZodDefault ? part.def.defaultValue : undefined]]
     }),
   )

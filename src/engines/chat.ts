@@ -120,7 +120,7 @@ export class ChatEngine implements Engine {
     }
     const over = (): void => {
       clearTimeout(linger)
-      pass()
+      void pass()
       arrivals.end()
     }
     const exchange = this.#wire.post('/chat/completions', this.body(call, offer), call.signal, {

@@ -63,17 +63,16 @@ export interface SimulatedProbe {
 }
 const mostGot = 1000
 
-/** Throws an Error with a sentence for options and scenarios that are wrong. */
-export function simulated(options: SimulatedOptions = {}): Engine & SimulatedProbe {
+/** `id`: its name in the configuration. Throws an Error with a sentence for options and scenarios that are wrong. */
+export function simulated(options: SimulatedOptions = {}, id = 'simulated'): Engine & SimulatedProbe {
   const parsed = simulatedOptions.safeParse(options)
-  if (parsed.success) return new Simulated(parsed.data)
+  if (parsed.success) return new Simulated(id, parsed.data)
   const issue = parsed.error.issues[0]
   throw new Error(`Simulated engine: ${issue?.path.join('.') || 'options'}: ${issue?.message ?? 'wrong shape'}`)
 }
-export default simulated
 
 class Simulated implements Engine, SimulatedProbe {
-  readonly id = 'simulated'
+  readonly id: string
   readonly got: Got[] = []
   calls = 0
   aborted = 0
@@ -83,7 +82,8 @@ class Simulated implements Engine, SimulatedProbe {
   readonly #faults: Faults
   readonly #scenario: Scenario | undefined
 
-  constructor(options: Options) {
+  constructor(id: string, options: Options) {
+    this.id = id
     this.#options = options
     this.#cache = new PrefixCache(options.cacheItems)
     this.#faults = new Faults(options.faults, options.seed)
@@ -101,7 +101,7 @@ class Simulated implements Engine, SimulatedProbe {
   }
   async probe(signal: AbortSignal): Promise<readonly string[]> {
     signal.throwIfAborted()
-    return [this.id]
+    return ['simulated']
   }
   async close(): Promise<void> {
     for (const generation of this.#running) generation.fail(new ApiError('server_error', 'The engine was closed.'))

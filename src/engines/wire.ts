@@ -41,7 +41,8 @@ export type Reader = {
   /** The stream has ended by itself. */
   end(): void
   answer(answer: Answer): void
-  fail(error: ApiError): void
+  /** An ApiError, or what `data`, `read`, `end` or `answer` threw. */
+  fail(error: unknown): void
 }
 /** A running request. */
 export type Exchange = {
@@ -259,11 +260,8 @@ class Request implements Dispatcher.DispatchHandler, Exchange {
     try {
       act()
     } catch (e) {
-      const told = this.#over
       this.destroy()
-      // What a reader throws while it is told the end is still its own failure to hear of.
-      if (!told || !(e instanceof ApiError)) this.#reader.fail(ApiError.of(e))
-      else this.#reader.fail(e)
+      this.#reader.fail(e)
     }
   }
   #finish(): void {

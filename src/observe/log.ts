@@ -9,14 +9,70 @@ export type LogOptions = { readonly level: string; readonly pretty: boolean | 'a
 /** What may stand in a log line besides its message: ids, counts, sizes, times and closed sets of words. */
 export const allowedFields: ReadonlySet<string> = new Set([
   // who and what
-  ...['request', 'response', 'connection', 'stream', 'lane', 'turn', 'previous', 'item', 'tenant', 'key', 'owner', 'model', 'engine'],
-  ...['replica', 'kind', 'type', 'transport', 'method', 'route', 'path', 'client', 'version', 'name', 'event', 'reason', 'store'],
+  ...[
+    'request',
+    'response',
+    'connection',
+    'stream',
+    'lane',
+    'turn',
+    'previous',
+    'item',
+    'tenant',
+    'key',
+    'owner',
+    'model',
+    'engine',
+  ],
+  ...[
+    'replica',
+    'kind',
+    'type',
+    'transport',
+    'method',
+    'route',
+    'path',
+    'client',
+    'version',
+    'name',
+    'event',
+    'reason',
+    'store',
+  ],
   // where
   ...['host', 'port', 'data', 'file', 'pid', 'setting', 'where', 'url'],
   // how it went
-  ...['status', 'code', 'param', 'transient', 'ending', 'finish', 'warm', 'delta', 'warmup', 'generate', 'signal', 'attempt', 'attempts'],
+  ...[
+    'status',
+    'code',
+    'param',
+    'transient',
+    'ending',
+    'finish',
+    'warm',
+    'delta',
+    'warmup',
+    'generate',
+    'signal',
+    'attempt',
+    'attempts',
+  ],
   // how much
-  ...['bytes', 'items', 'fresh', 'events', 'sockets', 'connections', 'active', 'queued', 'count', 'dropped', 'ms', 'retryAfter', 'limit'],
+  ...[
+    'bytes',
+    'items',
+    'fresh',
+    'events',
+    'sockets',
+    'connections',
+    'active',
+    'queued',
+    'count',
+    'dropped',
+    'ms',
+    'retryAfter',
+    'limit',
+  ],
   ...['input', 'cached', 'output', 'reasoning', 'estimated', 'unsettled', 'heldBytes', 'rss', 'heap'],
 ])
 /** Longer text is no id and no word of a closed set. */
@@ -97,15 +153,23 @@ function framesOf({ stack = '', message }: Error): string {
   const head = stack.indexOf(message)
   const lines = head < 0 ? [] : stack.slice(head + message.length).split('\n')
   const at = lines.filter((l) => /^\s+at .*(:\d+:\d+\)?|\(<anonymous>\))$/.test(l))
-  return at.slice(0, frames).map((l) => l.trim()).join('\n')
+  return at
+    .slice(0, frames)
+    .map((l) => l.trim())
+    .join('\n')
 }
 
 /** One JSON line as a person reads it at a terminal. */
 function forPeople(text: string): string {
   const { level, time, msg, err, ...rest } = JSON.parse(text) as Record<string, unknown>
-  const fields = Object.entries(rest).map(([k, v]) => `${k}=${typeof v === 'string' && !/\s/.test(v) ? v : JSON.stringify(v)}`)
+  const fields = Object.entries(rest).map(
+    ([k, v]) => `${k}=${typeof v === 'string' && !/\s/.test(v) ? v : JSON.stringify(v)}`,
+  )
   const head = `${String(time).slice(11, 23)} ${String(level).toUpperCase().padEnd(5)} ${String(msg ?? '')}`
   const { at, ...error } = (err ?? {}) as Record<string, unknown>
-  const tail = err === undefined ? '' : ` err=${JSON.stringify(error)}${typeof at === 'string' && at !== '' ? `\n    ${at.replaceAll('\n', '\n    ')}` : ''}`
+  const tail =
+    err === undefined
+      ? ''
+      : ` err=${JSON.stringify(error)}${typeof at === 'string' && at !== '' ? `\n    ${at.replaceAll('\n', '\n    ')}` : ''}`
   return `${[head, ...fields].join(' ')}${tail}\n`
 }

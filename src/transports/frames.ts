@@ -51,7 +51,8 @@ export const frames: Readonly<Record<string, Handler | undefined>> = Object.assi
   'response.inject': (frame, _lane, { tell }) => {
     const response_id = idIn(frame, 'response_id')
     const error = { code: 'response_not_found', message: 'Responses of this server do not wait for injected input.' } as const
-    tell({ type: 'response.inject.failed', sequence_number: 0, response_id, input: frame['input'] ?? [], error })
+    const input = Array.isArray(frame['input']) ? frame['input'] : []
+    tell({ type: 'response.inject.failed', sequence_number: 0, response_id, input, error })
   },
   'response.append': () => {
     throw new ApiError('invalid_request', 'response.append belongs to a rollout, which this server does not offer; send response.create with previous_response_id.', 'type')

@@ -71,13 +71,16 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
   const { settings } = request
 
   let start: Start
+  let chain: Chain
   let model: Model
   let permit
+  const input = { response: id, from: 'input' as const }
   try {
     start = await turn.resolve()
+    chain = start.fresh.length > 0 ? start.named.add({ ...input, items: start.seen, wire: start.fresh }) : start.named
     mark(id, 'resolved')
     model = deps.model(settings.model)
-    model.engine.admit(settings, start.named)
+    model.engine.admit(settings, chain)
     if (request.store) deps.settle.admit()
     permit = await deps.ledger.reserve({ id, principal, settings })
     mark(id, 'admitted')
@@ -91,9 +94,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     return 'failed'
   }
 
-  const { named, fresh, seen, compact } = start
-  const input = { response: id, from: 'input' as const, items: seen, wire: fresh }
-  let chain = fresh.length > 0 ? named.add(input) : named
+  const { named, fresh, compact } = start
   const meter = new Meter(() => chain.weight + weighText(settings.instructions ?? '') + weighText(JSON.stringify(settings.tools)))
   try {
     output.start()
@@ -104,7 +105,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     let ending: Ending = 'stop'
     if (request.generate) {
       if (compact) output.compact()
-      const spoken = await speak(compact ? chain.add({ ...input, items: [compact.ask], wire: [] }) : chain, model, meter, turn, deps)
+      const spoken = await speak(compact ? chain.add({ ...input, items: [compact.ask] }) : chain, model, meter, turn, deps)
       ending = spoken.ending
       const made = { response: id, from: 'model' as const, items: output.seen, wire: output.items }
       // No item, no link: a resend could not show it either. A summary takes the place of everything before it.

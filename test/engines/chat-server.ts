@@ -35,7 +35,7 @@ export type Step = {
   chunks?: (Record<string, unknown> | string)[]
   finish?: string | null
   /** `double`: two different totals; `along`: with every chunk, and none at the end. */
-  usage?: 'once' | 'none' | 'double' | 'zero' | 'impossible' | 'along' | Record<string, unknown>
+  usage?: 'once' | 'none' | 'double' | 'zero' | 'impossible' | 'along' | Record<string, unknown> | undefined
   done?: boolean
   /** Characters a chunk; bytes a write, so that characters and lines are split. */
   piece?: number
@@ -204,7 +204,7 @@ const choice = (delta: Record<string, unknown>, finish: string | null = null) =>
 })
 
 function pieces(text: string, length: number): string[] {
-  const all = [...text]
+  const all = text.match(/./gsu) ?? []
   const out: string[] = []
   for (let at = 0; at < all.length; at += length) out.push(all.slice(at, at + length).join(''))
   return out

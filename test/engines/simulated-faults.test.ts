@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { Faults, injectedFault } from '../../src/engines/simulated-faults.ts'
 import { simulated, type SimulatedOptions } from '../../src/engines/simulated.ts'
 import { callTo, chainOf, codeOf, read, tool, user } from './simulated-generations.ts'
@@ -50,7 +50,8 @@ describe('an injected fault of the simulated engine', () => {
       over = true
       return r
     })
-    await new Promise((resolve) => setTimeout(resolve, 30))
+    await vi.waitFor(() => expect(deltas).toBe(2))
+    await new Promise((resolve) => setTimeout(resolve, 20))
     expect([deltas, over, engine.running]).toEqual([2, false, 1])
     stop.abort(new Error('enough'))
     expect(String((await done).error)).toContain('enough')

@@ -12,18 +12,26 @@ function written(level: string, write: (log: ReturnType<typeof createLog>) => vo
 
 describe('the log', () => {
   it('writes ids, counts and times as one JSON object a line', () => {
-    const line: unknown = JSON.parse(written('info', (log) => log.info({ response: 'resp_1', bytes: 5, delta: true }, 'turn ended')))
+    const line: unknown = JSON.parse(
+      written('info', (log) => log.info({ response: 'resp_1', bytes: 5, delta: true }, 'turn ended')),
+    )
     expect(line).toMatchObject({ level: 'info', response: 'resp_1', bytes: 5, delta: true, msg: 'turn ended' })
     expect(line).toHaveProperty('time', expect.stringMatching(/^\d{4}-.*Z$/))
   })
 
   it('names a field that is not on the list and withholds its value', () => {
     const text = written('trace', (log) => {
-      log.info({ body: canary, headers: { authorization: canary }, secret: canary, response: { id: canary }, model: 'm' }, 'x')
+      log.info(
+        { body: canary, headers: { authorization: canary }, secret: canary, response: { id: canary }, model: 'm' },
+        'x',
+      )
       log.child({ model: 'm' }).info({ prompt: [canary] }, 'y')
     })
     expect(text).not.toContain(canary)
-    expect(JSON.parse(text.split('\n')[0] ?? '')).toMatchObject({ withheld: 'body,headers,secret,response', model: 'm' })
+    expect(JSON.parse(text.split('\n')[0] ?? '')).toMatchObject({
+      withheld: 'body,headers,secret,response',
+      model: 'm',
+    })
   })
 
   it('does not let a child logger bind what is not on the list', () => {
@@ -47,12 +55,17 @@ describe('the log', () => {
   })
 
   it('writes the text of an error of the system, which holds a path or an address only', () => {
-    const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code: 'ECONNREFUSED', syscall: 'connect' })
+    const refused = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), {
+      code: 'ECONNREFUSED',
+      syscall: 'connect',
+    })
     expect(written('info', (log) => log.error({ err: refused }, 'x'))).toContain('connect ECONNREFUSED 127.0.0.1:1')
   })
 
   it('cuts queries and passwords out of addresses, and long texts to 256 characters', () => {
-    const text = written('info', (log) => log.info({ path: `/v1?key=${canary}`, url: `http://u:${canary}@h/x`, model: 'm'.repeat(10_000) }, 'x'))
+    const text = written('info', (log) =>
+      log.info({ path: `/v1?key=${canary}`, url: `http://u:${canary}@h/x`, model: 'm'.repeat(10_000) }, 'x'),
+    )
     expect(text).not.toContain(canary)
     expect(text).toContain('"path":"/v1"')
     expect(text.length).toBeLessThan(700)

@@ -1,4 +1,4 @@
-// Our wire types held against those of the `openai` package (7.59.0), by the compiler alone: `npm run types` fails where
+// Our wire types held against those of the `openai` package (7.59.0), by the compiler alone: the type check fails where
 // one of these lines does. Nothing here runs.
 import type * as Theirs from 'openai/resources/responses/responses'
 import type { Body, Event, Loose } from '../../src/protocol/events.ts'

@@ -1,0 +1,28 @@
+// `npm run check [-- types lint format tests]`: all four, or those named; the tests are the fast ones. Under a minute.
+// Runs them all, then says which failed.
+import { join } from 'node:path'
+import { fail, ready, root, run, say } from './prepare.mjs'
+
+const bin = (path) => join(root, 'node_modules', path)
+const fast = ['--exclude', 'test/clients/**', '--exclude', '**/*.slow.test.ts', '--reporter', 'dot']
+const steps = [
+  ['types', bin('typescript/bin/tsc'), '--noEmit'],
+  ['lint', bin('oxlint/bin/oxlint')],
+  ['format', bin('oxfmt/bin/oxfmt'), '--check'],
+  ['tests', bin('vitest/vitest.mjs'), 'run', ...fast],
+]
+
+const chosen = process.argv.slice(2)
+const unknown = chosen.find((name) => steps.every(([known]) => known !== name))
+if (unknown) fail(`there is no check "${unknown}"; there are ${steps.map(([name]) => name).join(', ')}.`)
+
+ready()
+const failed = []
+for (const [name, program, ...args] of steps) {
+  if (chosen.length > 0 && !chosen.includes(name)) continue
+  const start = performance.now()
+  if (run(process.execPath, [program, ...args]) !== 0) failed.push(name)
+  say(`${name}: ${failed.includes(name) ? 'FAILED' : 'passed'} in ${((performance.now() - start) / 1000).toFixed(1)} s`)
+}
+if (failed.length > 0) say(`failed: ${failed.join(', ')}`)
+process.exit(failed.length > 0 ? 1 : 0)

@@ -1,0 +1,154 @@
+// The real clients against a real server: each script of this folder runs as a program of its own, first with the
+// simulated engine, then through a chat-completions server. Without the packages of this folder they are named skips,
+// and failures where CI is set.
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+
+const here = fileURLToPath(new URL('.', import.meta.url))
+const ci = !['', '0', 'false', undefined].includes(process.env['CI'])
+const installed = existsSync(join(here, 'node_modules/@openai/codex/bin/codex.js'))
+const run = ci || installed ? it : it.skip
+const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
+const minutes = 60_000
+
+// Nothing of the surroundings may change what a server or a client does.
+const environment = Object.fromEntries(
+  Object.entries(process.env).filter(
+    ([name]) => !/^(CONTINUO_|npm_|PORT$|OPENAI_|CODEX_|VITEST|NODE_OPTIONS)/.test(name),
+  ),
+)
+
+type Server = { readonly url: string; readonly log: () => string; stop(): Promise<void> }
+
+function ended(child: ChildProcess): Promise<number | null> {
+  return new Promise((resolve) => (child.exitCode !== null ? resolve(child.exitCode) : child.once('close', resolve)))
+}
+
+/** Starts a program of the sources; `find` is asked for its URL until it has one. */
+async function start(
+  args: readonly string[],
+  cwd: string,
+  find: (out: string) => string | undefined | Promise<string | undefined>,
+): Promise<Server> {
+  const child = spawn(process.execPath, ['--import', tsx, ...args], {
+    cwd,
+    env: environment,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let out = ''
+  let log = ''
+  child.stdout.on('data', (piece) => (out += String(piece)))
+  child.stderr.on('data', (piece) => (log += String(piece)))
+  const stop = async () => {
+    child.kill('SIGTERM')
+    await ended(child)
+  }
+  for (const began = Date.now(); Date.now() - began < minutes && child.exitCode === null; await setTimeout(50)) {
+    const url = await find(out)
+    if (url !== undefined) return { url, log: () => log, stop }
+  }
+  await stop()
+  throw new Error(`${args.join(' ')} does not serve\n${out}${log}`)
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** `continuo serve` from the sources, with a data folder of its own and this configuration. */
+function serve(dir: string, config: unknown): Promise<Server> {
+  const file = join(dir, 'continuo.yaml')
+  writeFileSync(file, JSON.stringify(config))
+  const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+  const flags = ['--port', '0', '--host', '127.0.0.1', '--data', join(dir, 'data'), '--config', file]
+  return start([main, 'serve', ...flags], dir, (out) => /serves (http:\/\/\S+\/v1)/.exec(out)?.[1])
+}
+
+/** Runs a script to its end; fails with its output unless every check of it passed. */
+async function passes(script: string, ...args: readonly string[]): Promise<void> {
+  const child = spawn(process.execPath, [join(here, script), ...args], {
+    env: environment,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let out = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (piece) => (out += String(piece)))
+  const code = await ended(child)
+  expect(code === 0 && /^[1-9]\d* passed, 0 failed$/m.test(out), `${script} ended with ${code}\n${out}`).toBe(true)
+}
+
+describe('with the simulated engine', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'continuo-clients-'))
+  let server: Server
+  beforeAll(async () => {
+    const engines = { simulated: { type: 'simulated', faultMarkers: true } }
+    server = await serve(dir, { engines, models: { '*': { engine: 'simulated' }, simulated: { engine: 'simulated' } } })
+  }, minutes)
+  afterAll(async () => {
+    await server?.stop()
+    rmSync(dir, { recursive: true, force: true })
+  })
+
+  run(
+    'Codex works through a tool loop over one socket, sending only what is new',
+    async () => {
+      await passes('codex.mjs', server.url)
+      const file = join(dir, 'server.log')
+      writeFileSync(file, server.log())
+      await passes('server-log.mjs', file)
+    },
+    3 * minutes,
+  )
+  run(
+    'the OpenAI SDK for Node passes over HTTP, SSE and the socket',
+    () => passes('openai-node.mjs', server.url),
+    2 * minutes,
+  )
+  run('the OpenAI Agents SDK passes over its socket', () => passes('agents.mjs', server.url), 2 * minutes)
+  run(
+    'the AI SDK passes, and ends after failed and incomplete responses',
+    () => passes('ai-sdk.mjs', server.url, '--faults'),
+    2 * minutes,
+  )
+})
+
+describe('through a chat-completions server', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'continuo-clients-'))
+  let upstream: Server
+  let server: Server
+  beforeAll(async () => {
+    const program = fileURLToPath(new URL('../engines/chat-server.ts', import.meta.url))
+    const url = `http://127.0.0.1:${await freePort()}/v1`
+    const answers = () =>
+      fetch(`${url}/models`).then(
+        () => url,
+        () => undefined,
+      )
+    upstream = await start([program, new URL(url).port], dir, answers)
+    const engines = { upstream: { type: 'chat', url } }
+    server = await serve(dir, { engines, models: { '*': { engine: 'upstream' }, upstream: { engine: 'upstream' } } })
+  }, 2 * minutes)
+  afterAll(async () => {
+    await server?.stop()
+    await upstream?.stop()
+    rmSync(dir, { recursive: true, force: true })
+  })
+
+  run('Codex works through a tool loop', () => passes('codex.mjs', server.url), 3 * minutes)
+  run(
+    'the OpenAI SDK for Node passes over HTTP, SSE and the socket',
+    () => passes('openai-node.mjs', server.url),
+    2 * minutes,
+  )
+})
