@@ -14,7 +14,7 @@ export const say = (text) => process.stderr.write(`continuo: ${text}\n`)
 /** Runs a program to its end with our terminal; returns its exit code, 130 and the like after a signal. */
 export function run(command, args, options = {}) {
   const done = spawnSync(command, args, { cwd: root, stdio: 'inherit', ...options })
-  if (done.error) throw done.error
+  if (done.error) fail(`${command} cannot be run: ${done.error.message}`)
   if (done.signal) return done.signal === 'SIGINT' ? 130 : 143
   return done.status ?? 1
 }

@@ -78,7 +78,14 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
   })
   serveHttp(server, doors)
   const sockets = new Sockets(server.server, doors)
-  await server.listen({ host: config.host, port: config.port })
+  try {
+    await server.listen({ host: config.host, port: config.port })
+  } catch (e) {
+    sockets.close()
+    live.close()
+    await Promise.allSettled([server.close(), models.close(), store.close()])
+    throw e
+  }
   const address = server.server.address()
 
   let closed: Promise<void> | undefined

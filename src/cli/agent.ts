@@ -21,7 +21,10 @@ export function agentCommand(program: Command): void {
     .option('--yes', 'run everything without asking')
     .option('--max-steps <n>', 'model calls at most', positive, 50)
     .option('--cwd <folder>', 'working folder; files outside of it are out of reach', process.cwd())
-    .addHelpText('after', '\nExamples:\n  continuo agent "list the files here and say what this is"\n  continuo agent --yes --max-steps 10 "run the tests"\n')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  continuo agent "list the files here and say what this is"\n  continuo agent --yes --max-steps 10 "run the tests"\n',
+    )
     .action(async (task: string[], options: Options) => {
       process.exitCode = await work(task.join(' '), options)
     })
@@ -77,18 +80,27 @@ function positive(text: string): number {
 
 async function firstModel({ url, apiKey }: Options, signal: AbortSignal): Promise<string> {
   const headers: Record<string, string> = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
-  const answer = await fetch(`${url.replace(/\/+$/, '')}/models`, { headers, signal: AbortSignal.any([signal, AbortSignal.timeout(15_000)]) })
+  const answer = await fetch(`${url.replace(/\/+$/, '')}/models`, {
+    headers,
+    signal: AbortSignal.any([signal, AbortSignal.timeout(15_000)]),
+  })
   const body: unknown = await answer.json().catch(() => undefined)
-  if (!answer.ok) throw new Error(`${url}/models answered ${answer.status}; is the key right? (--api-key or CONTINUO_API_KEY)`)
-  const list = typeof body === 'object' && body !== null && 'data' in body && Array.isArray(body.data) ? (body.data as unknown[]) : []
-  for (const entry of list) if (typeof entry === 'object' && entry !== null && 'id' in entry && typeof entry.id === 'string') return entry.id
+  if (!answer.ok)
+    throw new Error(`${url}/models answered ${answer.status}; is the key right? (--api-key or CONTINUO_API_KEY)`)
+  const list =
+    typeof body === 'object' && body !== null && 'data' in body && Array.isArray(body.data)
+      ? (body.data as unknown[])
+      : []
+  for (const entry of list)
+    if (typeof entry === 'object' && entry !== null && 'id' in entry && typeof entry.id === 'string') return entry.id
   throw new Error(`${url}/models lists no model; name one with --model`)
 }
 
 function advice(error: unknown, url: string): string {
   if (!(error instanceof Error)) return String(error)
   if ('status' in error && error.status === 426) return `${error.message} (the socket is switched off at ${url})`
-  if ('status' in error && error.status === 401) return `${error.message} (give a key with --api-key or CONTINUO_API_KEY)`
+  if ('status' in error && error.status === 401)
+    return `${error.message} (give a key with --api-key or CONTINUO_API_KEY)`
   const { cause } = error
   if (error.name === 'Unreachable' || (cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED'))
     return `no server answers at ${url}; start one with \`continuo\`, or give --url`
@@ -177,7 +189,14 @@ function sketch(call: FunctionCall, width = 100): string {
   } catch {
     args = call.arguments
   }
-  const about = typeof args === 'object' && args !== null ? ('command' in args ? args.command : 'path' in args ? args.path : args) : args
+  const about =
+    typeof args === 'object' && args !== null
+      ? 'command' in args
+        ? args.command
+        : 'path' in args
+          ? args.path
+          : args
+      : args
   return `${oneLine(call.name, 64)} ${oneLine(typeof about === 'string' ? about : JSON.stringify(about), width)}`
 }
 function oneLine(text: string, width: number): string {

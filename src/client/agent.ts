@@ -7,7 +7,11 @@ import { itemsOf, type CreateBody } from './history.ts'
 import type { ServerEvent } from './frame.ts'
 import type { LocalTool } from './tools.ts'
 
-export type ToolCall = { readonly call: FunctionCall; readonly args: Readonly<Record<string, unknown>>; readonly tool: LocalTool }
+export type ToolCall = {
+  readonly call: FunctionCall
+  readonly args: Readonly<Record<string, unknown>>
+  readonly tool: LocalTool
+}
 export type AgentEvent =
   | { type: 'step'; step: number }
   /** An event of the wire, as it came. */
@@ -153,12 +157,13 @@ async function* speak(
 /** Outputs for calls, in their order. Neighbours that may run beside each other do; a tool that is asked about runs alone. */
 async function answer(calls: readonly FunctionCall[], options: AgentOptions, signal: AbortSignal): Promise<Item[]> {
   const outputs: Item[] = []
-  const toolOf = (call: FunctionCall): LocalTool | undefined => options.tools.find((tool) => tool.definition.name === call.name)
+  const toolOf = (call: FunctionCall): LocalTool | undefined =>
+    options.tools.find((tool) => tool.definition.name === call.name)
   const free = calls.map((call) => {
     const tool = toolOf(call)
     return tool === undefined || (tool.parallel && !tool.confirm)
   })
-  for (let at = 0; at < calls.length; ) {
+  for (let at = 0; at < calls.length;) {
     let end = at + 1
     while (free[at] === true && free[end] === true) end++
     const together = calls.slice(at, end).map((call) => runTool(call, toolOf(call), options, signal))
@@ -169,7 +174,12 @@ async function answer(calls: readonly FunctionCall[], options: AgentOptions, sig
   return outputs
 }
 
-async function runTool(call: FunctionCall, tool: LocalTool | undefined, { approve, onEvent }: AgentOptions, signal: AbortSignal): Promise<Item> {
+async function runTool(
+  call: FunctionCall,
+  tool: LocalTool | undefined,
+  { approve, onEvent }: AgentOptions,
+  signal: AbortSignal,
+): Promise<Item> {
   const start = performance.now()
   let output: string
   let failed = false
@@ -177,7 +187,8 @@ async function runTool(call: FunctionCall, tool: LocalTool | undefined, { approv
   try {
     if (!tool) throw new Error(`There is no tool named '${call.name}'`)
     const args = parseArguments(call.arguments)
-    if (tool.confirm && approve && !(await approve({ call, args, tool }))) throw new Error('The user did not allow this call')
+    if (tool.confirm && approve && !(await approve({ call, args, tool })))
+      throw new Error('The user did not allow this call')
     signal.throwIfAborted()
     output = await tool.run(args, signal)
   } catch (error) {
@@ -195,7 +206,8 @@ function parseArguments(json: string): Readonly<Record<string, unknown>> {
   } catch {
     throw new Error('The arguments are no valid JSON')
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('The arguments are no JSON object')
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new Error('The arguments are no JSON object')
   return value as Readonly<Record<string, unknown>>
 }
 

@@ -59,7 +59,13 @@ export function runCommand(command: string, limits: CommandLimits, signal?: Abor
     // The server's key is for this program, not for what a model makes it run.
     const { CONTINUO_API_KEY: _, ...env } = process.env
     const posix = process.platform !== 'win32'
-    const child = spawn(command, { shell: true, cwd: limits.cwd, env, detached: posix, stdio: ['ignore', 'pipe', 'pipe'] })
+    const child = spawn(command, {
+      shell: true,
+      cwd: limits.cwd,
+      env,
+      detached: posix,
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
     let timedOut = false
     let kill: NodeJS.Timeout | undefined
     const stop = (): void => {
@@ -93,7 +99,11 @@ export function runCommand(command: string, limits: CommandLimits, signal?: Abor
       over()
       if (timedOut || signal?.aborted === true) end(child, posix, 'SIGKILL')
       if (signal?.aborted === true) return reject(signal.reason as Error)
-      const exit = timedOut ? `stopped after ${limits.timeoutMs} ms` : code === null ? `signal ${killed ?? '?'}` : `exit code ${code}`
+      const exit = timedOut
+        ? `stopped after ${limits.timeoutMs} ms`
+        : code === null
+          ? `signal ${killed ?? '?'}`
+          : `exit code ${code}`
       resolve({ output: output.toString(), exit })
     })
   })

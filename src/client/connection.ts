@@ -1,7 +1,6 @@
 // A connection that outlives its sockets: calls queue here, go out on lanes, and go out again when a socket is lost
 // before their answer began. Events reach the call they belong to and no other.
 import { isTerminal } from '../protocol/events.ts'
-import { lanePattern } from '../protocol/request.ts'
 import { linkOptions, type ConnectOptions } from './connect-options.ts'
 import { Cancelled, ClientError, ConnectionLost, RequestRejected, UpgradeRefused } from './failures.ts'
 import { Flight, type BufferLimits, type Call, type CallOptions } from './flight.ts'
@@ -13,7 +12,8 @@ import { defaultLane, Link, type LinkOptions } from './link.ts'
 export type Lane = { readonly name: string; create(body: CreateBody, options?: CallOptions): Call }
 
 const recoverable = new Set([1001, 1005, 1006, 1011, 1012, 1013, 1015])
-const drainMs = 10_000
+// As the protocol has it (protocol/request.ts), which brings a schema library along that clients can do without.
+const lanePattern = /^[A-Za-z0-9_.-]{1,256}$/
 
 /** Opens a connection. The socket is dialled with the first call, or by `ready`. */
 export function connect(options: ConnectOptions): Connection {
@@ -110,7 +110,8 @@ export class Connection {
     const flight = new Flight(body, wanted, options, this.#limits, (gone) => this.#cancelled(gone))
     if (flight.isOver) return flight
     if (this.#closed) flight.fail(new Cancelled('The connection is closed'))
-    else if (this.#queue.length >= (this.#options.maxQueued ?? 256)) flight.fail(new ClientError('Too many calls wait on this connection'))
+    else if (this.#queue.length >= (this.#options.maxQueued ?? 256))
+      flight.fail(new ClientError('Too many calls wait on this connection'))
     else {
       this.#queue.push(flight)
       this.#pump()
@@ -123,21 +124,29 @@ export class Connection {
       const link = this.#link
       if (!link) this.#dial()
       else if (link.isOpen)
-        for (let at = 0; at < this.#queue.length; ) {
+        for (let at = 0; at < this.#queue.length;) {
           const flight = this.#queue[at]
           if (flight && this.#start(link, flight)) this.#queue.splice(at, 1)
           else at++
         }
     }
-    for (const link of this.#links()) link.hold(link.flights.size > 0 || (link === this.#link && this.#queue.length > 0))
+    for (const link of this.#links())
+      link.hold(link.flights.size > 0 || (link === this.#link && this.#queue.length > 0))
   }
 
   /** Sends a call if its lane is free. */
   #start(link: Link, flight: Flight): boolean {
     // Until a server has shown that it echoes lane names, and for good when it does not, one call at a time.
     if (link.lanes !== true && link.flights.size > 0) return false
-    if (flight.wanted === undefined ? link.freeLane(this.#named, this.#maxLanes) === undefined : link.flights.has(flight.wanted)) return false
-    const plan = flight.plan ?? (flight.options.chain === 'never' ? undefined : link.history.plan(flight.body, flight.options.frozen))
+    if (
+      flight.wanted === undefined
+        ? link.freeLane(this.#named, this.#maxLanes) === undefined
+        : link.flights.has(flight.wanted)
+    )
+      return false
+    const plan =
+      flight.plan ??
+      (flight.options.chain === 'never' ? undefined : link.history.plan(flight.body, flight.options.frozen))
     const lane = flight.wanted ?? link.freeLane(this.#named, this.#maxLanes, plan?.lane)
     if (lane === undefined) return false
     flight.restart()
@@ -169,18 +178,23 @@ export class Connection {
       return link.drop(1006, 'events are missing')
     flight.take(event, bytes)
     if (flight.draining) {
-      if (event.type === 'response.created') this.#interrupt(link, flight)
+      if (event.type === 'response.created') link.giveUp(flight)
       if (isTerminal(event)) this.#release(link, flight)
       return
     }
     if (event.type === 'response.output_item.done')
       flight.received.push(link.history.received(event.output_index, event.item, flight.options.frozen))
-    if (event.type === 'response.completed' || event.type === 'response.incomplete' || event.type === 'response.failed') {
+    if (
+      event.type === 'response.completed' ||
+      event.type === 'response.incomplete' ||
+      event.type === 'response.failed'
+    ) {
       const { response } = event
       // An item we never saw finished would be in the server's conversation and not in ours.
       const whole = (response.output ?? undefined) === undefined || response.output.length === flight.received.length
       if (flight.plan && event.type === 'response.failed') link.history.forget(flight.plan)
-      else if (flight.plan && whole) link.history.record(flight.plan, flight.received, response.id, flight.lane ?? defaultLane)
+      else if (flight.plan && whole)
+        link.history.record(flight.plan, flight.received, response.id, flight.lane ?? defaultLane)
       flight.finish(response)
       this.#release(link, flight)
     }
@@ -201,13 +215,13 @@ export class Connection {
       if (again) this.#requeue([flight])
       else flight.fail(rejection)
     } else flight.fail(rejection)
-    this.#abandon(link)
+    link.endIfUnheard()
     this.#pump()
   }
 
   #release(link: Link, flight: Flight): void {
     this.#leave(link, flight)
-    this.#abandon(link)
+    link.endIfUnheard()
     this.#pump()
   }
   #leave(link: Link, flight: Flight): void {
@@ -236,25 +250,9 @@ export class Connection {
     if (at >= 0) this.#queue.splice(at, 1)
     for (const link of this.#links()) {
       if (flight.lane === undefined || link.flights.get(flight.lane) !== flight) continue
-      flight.draining = true
-      if (link.server === undefined) this.#abandon(link)
-      else this.#interrupt(link, flight)
+      link.giveUp(flight)
     }
     this.#pump()
-  }
-  /** Continuo stops a response when told to. Its id is known from `response.created` on, so this may come again. */
-  #interrupt(link: Link, flight: Flight): void {
-    if (link.server === undefined || flight.responseId === undefined) return
-    link.send(JSON.stringify({ type: 'response.interrupt', response_id: flight.responseId }))
-    setTimeout(() => {
-      if (link.flights.get(flight.lane ?? defaultLane) === flight) this.#abandon(link, true)
-    }, drainMs).unref()
-  }
-  /** Other servers take the end of the socket for a cancel; that is possible once nobody else is on it. */
-  #abandon(link: Link, overdue = false): void {
-    if ((link.server !== undefined && !overdue) || link.flights.size === 0) return
-    for (const flight of link.flights.values()) if (!flight.draining) return
-    link.drop(1000, 'nobody listens')
   }
 
   // ── sockets come and go ────────────────────────────────────────────────────────────────────────────────────────────

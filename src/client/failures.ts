@@ -28,7 +28,9 @@ export class UpgradeRefused extends ClientError {
   }
   /** True where dialling again may help. */
   get transient(): boolean {
-    return this.status === 408 || this.status === 429 || (this.status >= 500 && this.status !== 501 && this.status !== 505)
+    return (
+      this.status === 408 || this.status === 429 || (this.status >= 500 && this.status !== 501 && this.status !== 505)
+    )
   }
 }
 

@@ -46,7 +46,13 @@ export function createFetch(options: FetchOptions = {}): SocketFetch {
     const { http: _, onFallback: __, coolDownMs: ___, apiKey: ____, ...rest } = options
     const connection =
       connections.get(key) ??
-      connect({ buffer, reconnect: { attempts: 3, initialMs: 100, maxMs: 2000 }, ...rest, url, headers: { ...rest.headers, ...headers } })
+      connect({
+        buffer,
+        reconnect: { attempts: 3, initialMs: 100, maxMs: 2000 },
+        ...rest,
+        url,
+        headers: { ...rest.headers, ...headers },
+      })
     connections.delete(key)
     connections.set(key, connection)
     for (const [old, idle] of connections) {
@@ -75,14 +81,18 @@ export function createFetch(options: FetchOptions = {}): SocketFetch {
       options.onFallback?.(frost.reason)
       return http(...args)
     }
-    const call = connectionFor(key, url, headers).create(asked.body, { signal: asked.signal, quietStart: true }) as Flight
+    const call = connectionFor(key, url, headers).create(asked.body, {
+      signal: asked.signal,
+      quietStart: true,
+    }) as Flight
     try {
       return asked.stream ? await streamed(call, asked.signal) : await collected(call)
     } catch (error) {
       if (error instanceof RequestRejected) return refusal(error.status, error.error, error.headers)
       if (error instanceof Cancelled) asked.signal?.throwIfAborted()
       // Nothing of an answer reached the caller yet, so HTTP can do it from the start.
-      if (!(error instanceof UpgradeRefused || error instanceof Unreachable || error instanceof ConnectionLost)) throw error
+      if (!(error instanceof UpgradeRefused || error instanceof Unreachable || error instanceof ConnectionLost))
+        throw error
       if (error instanceof ConnectionLost && !call.untold) throw new TypeError('terminated', { cause: error })
       const wait = coolDown(error, options)
       if (wait > 0) remember(cold, key, { until: Date.now() + wait, reason: error })
@@ -136,14 +146,18 @@ async function readRequest(...[input, init]: Parameters<typeof fetch>): Promise<
   } catch {
     return undefined
   }
-  if (typeof value !== 'object' || value === null || !('model' in value) || typeof value.model !== 'string') return undefined
+  if (typeof value !== 'object' || value === null || !('model' in value) || typeof value.model !== 'string')
+    return undefined
   const { stream, ...body } = value as CreateBody
   // The socket does not do these.
   if (body['background'] === true) return undefined
   url.pathname = url.pathname.replace(/\/$/, '')
   return { url, headers, body, stream: stream === true, signal: init?.signal ?? request?.signal ?? undefined }
 }
-async function bodyText(body: NonNullable<Parameters<typeof fetch>[1]>['body'], request: Request | undefined): Promise<string | undefined> {
+async function bodyText(
+  body: NonNullable<Parameters<typeof fetch>[1]>['body'],
+  request: Request | undefined,
+): Promise<string | undefined> {
   if (typeof body === 'string') return body
   if (body instanceof Uint8Array || body instanceof ArrayBuffer) return new TextDecoder().decode(body)
   if (body == null && request?.body) return request.clone().text()
@@ -163,7 +177,11 @@ function failure({ error }: ModelResponse): Response {
   const { code, message, param } = error ?? { code: 'server_error', message: 'The response failed.' }
   const rows: Readonly<Record<string, { status: number; type: string; transient?: true } | undefined>> = errorTable
   const row = rows[code] ?? errorTable.server_error
-  return refusal(row.status, { type: row.type, code, message, param: param ?? null }, row.transient === true ? { 'retry-after': '1' } : {})
+  return refusal(
+    row.status,
+    { type: row.type, code, message, param: param ?? null },
+    row.transient === true ? { 'retry-after': '1' } : {},
+  )
 }
 
 async function collected(call: Flight): Promise<Response> {
@@ -196,11 +214,16 @@ async function streamed(call: Flight, signal: AbortSignal | undefined): Promise<
           if (event === undefined) return controller.close()
           let text = ''
           // What came together leaves together.
-          for (; event !== undefined; event = text.length < 65_536 ? call.poll() : undefined) text += sse(event, call, items)
+          for (; event !== undefined; event = text.length < 65_536 ? call.poll() : undefined)
+            text += sse(event, call, items)
           controller.enqueue(encoder.encode(text))
         } catch (error) {
           if (error instanceof RequestRejected) {
-            controller.enqueue(encoder.encode(`event: error\ndata: ${JSON.stringify({ type: 'error', status: error.status, error: error.error })}\n\n`))
+            controller.enqueue(
+              encoder.encode(
+                `event: error\ndata: ${JSON.stringify({ type: 'error', status: error.status, error: error.error })}\n\n`,
+              ),
+            )
             controller.close()
           } else if (error instanceof Cancelled && signal?.aborted === true) controller.error(signal.reason)
           else controller.error(new TypeError('terminated', { cause: error }))
@@ -210,7 +233,9 @@ async function streamed(call: Flight, signal: AbortSignal | undefined): Promise<
     },
     { highWaterMark: 0 },
   )
-  return new Response(body, { headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' } })
+  return new Response(body, {
+    headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' },
+  })
 }
 
 function sse(event: ServerEvent, call: Flight, items: Map<number, Item>): string {

@@ -39,7 +39,8 @@ export type CallOptions = {
 export type BufferLimits = { readonly maxEvents: number; readonly maxBytes: number }
 
 /** Finished items by `output_index`, as the list they make. */
-export const inOrder = (items: ReadonlyMap<number, Item>): Item[] => [...items].sort(([a], [b]) => a - b).map(([, item]) => item)
+export const inOrder = (items: ReadonlyMap<number, Item>): Item[] =>
+  [...items].sort(([a], [b]) => a - b).map(([, item]) => item)
 
 const opening = new Set(['response.created', 'response.in_progress', 'response.queued'])
 
@@ -69,7 +70,13 @@ export class Flight implements Call {
   #resolve: (response: Response) => void = ignore
   #reject: (error: Error) => void = ignore
 
-  constructor(body: CreateBody, wanted: string | undefined, options: CallOptions, limits: BufferLimits, onCancel: (flight: Flight) => void) {
+  constructor(
+    body: CreateBody,
+    wanted: string | undefined,
+    options: CallOptions,
+    limits: BufferLimits,
+    onCancel: (flight: Flight) => void,
+  ) {
     this.body = body
     this.wanted = wanted
     this.options = options
@@ -161,7 +168,8 @@ export class Flight implements Call {
     return this.#box.poll()
   }
 
-  readonly #abort = (): void => this.#stop(new Cancelled('The call was cancelled by its signal', this.options.signal?.reason))
+  readonly #abort = (): void =>
+    this.#stop(new Cancelled('The call was cancelled by its signal', this.options.signal?.reason))
 
   #stop(error: Cancelled | undefined): void {
     if (!this.#end()) return

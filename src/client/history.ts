@@ -22,7 +22,16 @@ export type Plan = {
 export type Received = { readonly index: number; readonly id: string | undefined; readonly digest: string }
 
 // They say how to send or answer, not what: a delta is the same with any of them, and each request brings its own.
-const aside = new Set(['type', 'stream_id', 'input', 'stream', 'stream_options', 'generate', 'client_metadata', 'previous_response_id'])
+const aside = new Set([
+  'type',
+  'stream_id',
+  'input',
+  'stream',
+  'stream_options',
+  'generate',
+  'client_metadata',
+  'previous_response_id',
+])
 const empty = sha('')
 
 /**
@@ -100,7 +109,13 @@ export class History {
 }
 
 /** The same plan with everything sent. */
-export const inFull = (plan: Plan): Plan => ({ ...plan, previous: undefined, from: 0, lane: undefined, parent: undefined })
+export const inFull = (plan: Plan): Plan => ({
+  ...plan,
+  previous: undefined,
+  from: 0,
+  lane: undefined,
+  parent: undefined,
+})
 
 /** Input as a list of items, a string being one message of the user; undefined for what is neither. */
 export function itemsOf(input: unknown): readonly unknown[] | undefined {
@@ -121,7 +136,9 @@ export function itemDigest(item: unknown, frozen = false): string {
 }
 
 export function settingsDigest(body: CreateBody): string {
-  return sha(canonical(Object.fromEntries(Object.entries(body).filter(([key, value]) => !aside.has(key) && value != null))))
+  return sha(
+    canonical(Object.fromEntries(Object.entries(body).filter(([key, value]) => !aside.has(key) && value != null))),
+  )
 }
 
 // SDK helpers add `parsed` fields to what they received; annotations and logprobs are about a text, not part of it.

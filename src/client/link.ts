@@ -33,6 +33,8 @@ export type LinkListener = {
 }
 
 const maxBody = 65_536
+/** How long an interrupted response may take to end. */
+const drainMs = 10_000
 export const defaultLane = ''
 
 export class Link {
@@ -124,14 +126,36 @@ export class Link {
    */
   freeLane(named: ReadonlySet<string>, max: number, liked?: string): string | undefined {
     if (liked !== undefined && !named.has(liked) && !this.flights.has(liked)) return liked
-    const pool = Array.from({ length: Math.max(0, max - named.size) }, (_, n) => `call-${n}`).filter((name) => !named.has(name))
+    const pool = Array.from({ length: Math.max(0, max - named.size) }, (_, n) => `call-${n}`).filter(
+      (name) => !named.has(name),
+    )
     const unused = pool.find((name) => !this.names.has(name))
     if (unused !== undefined) return unused
     for (const name of this.names) if (pool.includes(name) && !this.flights.has(name)) return name
     return undefined
   }
+  /**
+   * Nobody wants the rest of this response. Continuo stops one when told to, by the id that `response.created` brings, so
+   * this is called again then. Other servers take the end of the socket for a cancel.
+   */
+  giveUp(flight: Flight): void {
+    flight.draining = true
+    if (this.server === undefined) return this.endIfUnheard()
+    if (flight.responseId === undefined) return
+    this.send(JSON.stringify({ type: 'response.interrupt', response_id: flight.responseId }))
+    setTimeout(() => {
+      if (this.flights.get(flight.lane ?? defaultLane) === flight) this.endIfUnheard(true)
+    }, drainMs).unref()
+  }
+  /** Drops the socket if all that still comes is for nobody. Continuo is first given time to end it properly. */
+  endIfUnheard(overdue = false): void {
+    if ((this.server !== undefined && !overdue) || this.flights.size === 0) return
+    for (const flight of this.flights.values()) if (!flight.draining) return
+    this.drop(1000, 'nobody listens')
+  }
   /** Ends the socket in good order. */
   close(code = 1000): void {
+    this.hold(false)
     if (this.#state === 'opening') this.#ws.terminate()
     else this.#ws.close(code)
   }
@@ -146,7 +170,10 @@ export class Link {
       this.#socket?.ref()
       if (this.#watch !== undefined || this.#state !== 'open') return
       this.#alive()
-      this.#watch = setInterval(() => this.#check(), Math.max(20, Math.min(this.#options.quietMs, this.#options.pongMs) / 4)).unref()
+      this.#watch = setInterval(
+        () => this.#check(),
+        Math.max(20, Math.min(this.#options.quietMs, this.#options.pongMs) / 4),
+      ).unref()
     } else {
       this.#socket?.unref()
       clearInterval(this.#watch)
@@ -200,7 +227,10 @@ export class Link {
     this.hold(false)
     if (was === 'over') return
     if (was === 'opening')
-      return this.#listener.failed(this, new Unreachable(`No connection to ${this.#options.url}: ${this.#cause?.message ?? 'closed'}`, this.#cause))
+      return this.#listener.failed(
+        this,
+        new Unreachable(`No connection to ${this.#options.url}: ${this.#cause?.message ?? 'closed'}`, this.#cause),
+      )
     const [realCode, realReason] = this.#overdue ?? [code, reason]
     this.#listener.gone(this, realCode, realReason || (this.#cause?.message ?? ''))
   }

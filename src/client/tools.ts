@@ -40,7 +40,14 @@ export function localTools({ cwd, maxOutput = 65_536, timeoutMs = 120_000 }: Loc
       }),
       parallel: true,
       confirm: false,
-      run: async (args, signal) => readLines(await inside(cwd, text(args, 'path')), count(args, 'offset', 1), count(args, 'limit'), maxOutput, signal),
+      run: async (args, signal) =>
+        readLines(
+          await inside(cwd, text(args, 'path')),
+          count(args, 'offset', 1),
+          count(args, 'limit'),
+          maxOutput,
+          signal,
+        ),
     },
     {
       definition: define('write_file', 'Writes a text file below the working folder, replacing it if it exists.', {
@@ -54,7 +61,12 @@ export function localTools({ cwd, maxOutput = 65_536, timeoutMs = 120_000 }: Loc
         const path = await inside(cwd, text(args, 'path'))
         await mkdir(dirname(path), { recursive: true })
         // O_NOFOLLOW: the path was resolved above, so a link here has just been put there.
-        const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NONBLOCK | (constants.O_NOFOLLOW ?? 0)
+        const flags =
+          constants.O_WRONLY |
+          constants.O_CREAT |
+          constants.O_TRUNC |
+          constants.O_NONBLOCK |
+          (constants.O_NOFOLLOW ?? 0)
         const file = await open(path, flags, 0o666)
         try {
           if (!(await file.stat()).isFile()) throw new Error('not a regular file')
@@ -73,7 +85,11 @@ export function localTools({ cwd, maxOutput = 65_536, timeoutMs = 120_000 }: Loc
       parallel: false,
       confirm: true,
       run: async (args, signal) => {
-        const limits = { cwd, maxOutput, timeoutMs: Math.min(timeoutMs, count(args, 'timeout_ms', timeoutMs) ?? timeoutMs) }
+        const limits = {
+          cwd,
+          maxOutput,
+          timeoutMs: Math.min(timeoutMs, count(args, 'timeout_ms', timeoutMs) ?? timeoutMs),
+        }
         const { output, exit } = await runCommand(text(args, 'command'), limits, signal)
         return `${exit}\n${output}`
       },
@@ -89,7 +105,8 @@ function text(args: Readonly<Record<string, unknown>>, name: string): string {
 function count(args: Readonly<Record<string, unknown>>, name: string, missing?: number): number | undefined {
   const value = args[name] ?? missing
   if (value === undefined) return undefined
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1) throw new Error(`'${name}' must be a whole number from 1, or null`)
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 1)
+    throw new Error(`'${name}' must be a whole number from 1, or null`)
   return value
 }
 
@@ -110,13 +127,20 @@ export async function inside(root: string, path: string): Promise<string> {
     }
     const full = join(real, relative(at, wanted))
     const way = relative(base, full)
-    if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way)) throw new Error(`'${path}' is outside of the working folder`)
+    if (way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way))
+      throw new Error(`'${path}' is outside of the working folder`)
     return full
   }
 }
 
 /** Lines `offset` to `offset + limit` of a regular file, head and tail of them where they are too long. */
-async function readLines(path: string, offset: number | undefined, limit: number | undefined, maxOutput: number, signal: AbortSignal): Promise<string> {
+async function readLines(
+  path: string,
+  offset: number | undefined,
+  limit: number | undefined,
+  maxOutput: number,
+  signal: AbortSignal,
+): Promise<string> {
   // O_NONBLOCK: opening a named pipe would wait for a writer.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {

@@ -64,8 +64,8 @@ async function loadChain(id: string, { owner, tenant }: Principal, { settle, sea
     for (const { from, items: wire } of links)
       chain = chain.add({ response: response.id, from, items: wire.map((item) => asSeen(item, tenant, seal)), wire })
     if (chain.response !== response.id) chain = chain.add({ response: response.id, from: 'input', items: [] })
-    settle.remember(response.id, chain)
   }
+  settle.remember(id, chain)
   return chain
 }
 const notFound = (id: string): ApiError =>

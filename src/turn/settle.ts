@@ -18,10 +18,10 @@ export class Settle {
   readonly #report: (error: unknown, what: string) => void
   readonly #pending = new Map<string, Pending>()
   readonly #pendingItems = new Map<string, Item>()
-  /** Chains of stored responses, so that HTTP continuations need not be read back each turn. */
-  readonly #recent = new Recent<Chain>(512)
+  /** Chains of stored responses, so that HTTP continuations need not be read back each turn; weights are tokens. */
+  readonly #recent = new Recent<Chain>(512, 16_000_000, (chain) => chain.weight)
   /** Ids that were deleted while a socket may still hold their chains. */
-  readonly #gone = new Recent<true>(65_536)
+  readonly #gone = new Recent<true>(65_536, Infinity, () => 0)
   #writing: Promise<void> | undefined
 
   /** `limit`: records that may wait to be written. `report` hears of writes that failed for good. */
@@ -120,25 +120,33 @@ export class Settle {
   }
 }
 
-/** The newest `limit` entries of a map. */
+/** The newest entries of a map: at most `count` of them, and at most `weight` in all. */
 class Recent<V> {
   readonly #map = new Map<string, V>()
-  readonly #limit: number
-  constructor(limit: number) {
-    this.#limit = limit
+  readonly #count: number
+  readonly #most: number
+  readonly #weigh: (value: V) => number
+  #weight = 0
+  constructor(count: number, weight: number, weigh: (value: V) => number) {
+    this.#count = count
+    this.#most = weight
+    this.#weigh = weigh
   }
   get(key: string): V | undefined {
     return this.#map.get(key)
   }
   set(key: string, value: V): void {
-    this.#map.delete(key)
+    this.delete(key)
     this.#map.set(key, value)
-    if (this.#map.size <= this.#limit) return
-    const oldest = this.#map.keys().next()
-    if (!oldest.done) this.#map.delete(oldest.value)
+    this.#weight += this.#weigh(value)
+    for (const old of this.#map.keys()) {
+      if (this.#map.size <= this.#count && this.#weight <= this.#most) return
+      this.delete(old)
+    }
   }
   delete(key: string): void {
-    this.#map.delete(key)
+    const value = this.#map.get(key)
+    if (value !== undefined && this.#map.delete(key)) this.#weight -= this.#weigh(value)
   }
 }
 

@@ -1,14 +1,15 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { connect, type Connection } from '../../src/client/connection.ts'
 import type { ConnectOptions } from '../../src/client/connect-options.ts'
-import { Cancelled, ConnectionLost, RequestRejected, SlowConsumer, Unreachable, UpgradeRefused } from '../../src/client/failures.ts'
+import { Cancelled, RequestRejected, SlowConsumer, Unreachable, UpgradeRefused } from '../../src/client/failures.ts'
 import type { Call } from '../../src/client/flight.ts'
 import type { ServerEvent } from '../../src/client/frame.ts'
 import { answerHello, ScriptedServer, sleep, until, user, type Script, type ServerOptions } from './ws-server.ts'
 
 const open: (AsyncDisposable | Disposable)[] = []
 afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await (Symbol.asyncDispose in one ? one[Symbol.asyncDispose]() : one[Symbol.dispose]())
+  for (const one of open.splice(0).reverse())
+    await (Symbol.asyncDispose in one ? one[Symbol.asyncDispose]() : one[Symbol.dispose]())
 })
 async function serve(script: Script = answerHello, options: ServerOptions = {}): Promise<ScriptedServer> {
   const server = await ScriptedServer.start(script, options)
@@ -16,7 +17,12 @@ async function serve(script: Script = answerHello, options: ServerOptions = {}):
   return server
 }
 function dial(server: ScriptedServer, options: Partial<ConnectOptions> = {}): Connection {
-  const connection = connect({ url: server.url, apiKey: 'sk-test', reconnect: { attempts: 4, initialMs: 5, maxMs: 40 }, ...options })
+  const connection = connect({
+    url: server.url,
+    apiKey: 'sk-test',
+    reconnect: { attempts: 4, initialMs: 5, maxMs: 40 },
+    ...options,
+  })
   open.push({ [Symbol.dispose]: () => connection.close() })
   return connection
 }
@@ -30,13 +36,18 @@ const textOf = (events: readonly ServerEvent[]): string =>
 
 describe('lanes', () => {
   it('never mixes the events of calls that run at once', async () => {
-    const server = await serve(async (turn) => {
-      turn.created()
-      await turn.text(`${String(turn.frame.input)} `.repeat(40), { pieces: 20, gapMs: 1 })
-      turn.complete()
-    }, { continuo: '1.0.0' })
+    const server = await serve(
+      async (turn) => {
+        turn.created()
+        await turn.text(`${String(turn.frame.input)} `.repeat(40), { pieces: 20, gapMs: 1 })
+        turn.complete()
+      },
+      { continuo: '1.0.0' },
+    )
     const connection = dial(server)
-    const texts = await Promise.all(Array.from({ length: 24 }, async (_, n) => textOf(await read(connection.create({ model: 'm', input: `w${n}` })))))
+    const texts = await Promise.all(
+      Array.from({ length: 24 }, async (_, n) => textOf(await read(connection.create({ model: 'm', input: `w${n}` })))),
+    )
     texts.forEach((text, n) => expect(text).toBe(`w${n} `.repeat(40)))
     expect(server.conns).toHaveLength(1)
     expect(server.conns[0]?.headers.authorization).toBe('Bearer sk-test')
@@ -50,14 +61,19 @@ describe('lanes', () => {
   })
 
   it('runs calls of one lane one after the other', async () => {
-    const server = await serve(async (turn) => {
-      turn.created()
-      await turn.text(String(turn.frame.input), { gapMs: 5 })
-      turn.complete()
-    }, { continuo: '1' })
+    const server = await serve(
+      async (turn) => {
+        turn.created()
+        await turn.text(String(turn.frame.input), { gapMs: 5 })
+        turn.complete()
+      },
+      { continuo: '1' },
+    )
     const lane = dial(server).lane('main')
     const order: string[] = []
-    await Promise.all(['a', 'b', 'c'].map(async (input) => order.push(textOf(await read(lane.create({ model: 'm', input }))))))
+    await Promise.all(
+      ['a', 'b', 'c'].map(async (input) => order.push(textOf(await read(lane.create({ model: 'm', input }))))),
+    )
     expect(order).toEqual(['a', 'b', 'c'])
     expect(server.creates.every((frame) => frame.stream_id === 'main')).toBe(true)
   })
@@ -65,15 +81,20 @@ describe('lanes', () => {
   it('runs one call at a time on a server that does not echo lane names', async () => {
     let running = 0
     let most = 0
-    const server = await serve(async (turn) => {
-      most = Math.max(most, ++running)
-      turn.created()
-      await turn.text(String(turn.frame.input), { gapMs: 3 })
-      running--
-      turn.complete()
-    }, { lanes: false })
+    const server = await serve(
+      async (turn) => {
+        most = Math.max(most, ++running)
+        turn.created()
+        await turn.text(String(turn.frame.input), { gapMs: 3 })
+        running--
+        turn.complete()
+      },
+      { lanes: false },
+    )
     const connection = dial(server)
-    const texts = await Promise.all(['a', 'b', 'c', 'd'].map(async (input) => textOf(await read(connection.create({ model: 'm', input })))))
+    const texts = await Promise.all(
+      ['a', 'b', 'c', 'd'].map(async (input) => textOf(await read(connection.create({ model: 'm', input })))),
+    )
     expect(texts).toEqual(['a', 'b', 'c', 'd'])
     expect(most).toBe(1)
     expect(server.conns).toHaveLength(1)
@@ -108,7 +129,9 @@ describe('refusals', () => {
 
   it('dials again after a 503', async () => {
     const server = await serve(answerHello, { refuse: (n) => (n < 2 ? 503 : undefined) })
-    await expect(dial(server).create({ model: 'm', input: 'one' }).finished).resolves.toMatchObject({ status: 'completed' })
+    await expect(dial(server).create({ model: 'm', input: 'one' }).finished).resolves.toMatchObject({
+      status: 'completed',
+    })
   })
 
   it('says when nobody listens', async () => {
@@ -121,13 +144,29 @@ describe('refusals', () => {
   })
 
   it.each([
-    ['nested', { type: 'error', status: 429, error: { type: 'rate_limit_error', code: 'rate_limit_exceeded', message: 'slow down', param: null } }],
+    [
+      'nested',
+      {
+        type: 'error',
+        status: 429,
+        error: { type: 'rate_limit_error', code: 'rate_limit_exceeded', message: 'slow down', param: null },
+      },
+    ],
     ['flat', { type: 'error', code: 'rate_limit_exceeded', message: 'slow down', param: null }],
   ])('ends only the call that a %s error frame is about', async (_, frame) => {
-    const server = await serve((turn) => (turn.frame.input === 'bad' ? turn.socket.send(frame, turn.frame.stream_id) : answerHello(turn)), { continuo: '1' })
+    const server = await serve(
+      (turn) => (turn.frame.input === 'bad' ? turn.socket.send(frame, turn.frame.stream_id) : answerHello(turn)),
+      { continuo: '1' },
+    )
     const connection = dial(server)
-    const [bad, good] = await Promise.allSettled([read(connection.create({ model: 'm', input: 'bad' })), read(connection.create({ model: 'm', input: 'good' }))])
-    expect(bad).toMatchObject({ status: 'rejected', reason: { status: 429, error: { code: 'rate_limit_exceeded', message: 'slow down' } } })
+    const [bad, good] = await Promise.allSettled([
+      read(connection.create({ model: 'm', input: 'bad' })),
+      read(connection.create({ model: 'm', input: 'good' })),
+    ])
+    expect(bad).toMatchObject({
+      status: 'rejected',
+      reason: { status: 429, error: { code: 'rate_limit_exceeded', message: 'slow down' } },
+    })
     expect(bad.status === 'rejected' && bad.reason).toBeInstanceOf(RequestRejected)
     expect(good.status).toBe('fulfilled')
   })
@@ -163,7 +202,11 @@ describe('slow readers', () => {
     const iterator = slow[Symbol.asyncIterator]()
     await until(() => server.turns[0]?.over === true)
     await sleep(50)
-    await expect((async () => { for (;;) if ((await iterator.next()).done === true) return })()).rejects.toThrow(SlowConsumer)
+    await expect(
+      (async () => {
+        for (;;) if ((await iterator.next()).done === true) return
+      })(),
+    ).rejects.toThrow(SlowConsumer)
     await expect(slow.finished).rejects.toThrow(SlowConsumer)
     server.script = answerHello
     expect(textOf(await read(connection.create({ model: 'm', input: 'two' })))).toBe('hello 1')
@@ -183,7 +226,9 @@ describe('cancelling', () => {
     if (turn.socket.isOpen) turn.incomplete('interrupted')
   }
   it('interrupts the response at Continuo and keeps the socket for others', async () => {
-    const server = await serve((turn) => (turn.frame.input === 'endless' ? endless(turn) : answerHello(turn)), { continuo: '1' })
+    const server = await serve((turn) => (turn.frame.input === 'endless' ? endless(turn) : answerHello(turn)), {
+      continuo: '1',
+    })
     const connection = dial(server)
     const call = connection.create({ model: 'm', input: 'endless' })
     let seen = 0
@@ -196,10 +241,13 @@ describe('cancelling', () => {
     expect(server.conns).toHaveLength(1)
   })
   it('interrupts as soon as the id is known when cancelled before', async () => {
-    const server = await serve(async (turn) => {
-      await sleep(50)
-      await endless(turn)
-    }, { continuo: '1' })
+    const server = await serve(
+      async (turn) => {
+        await sleep(50)
+        await endless(turn)
+      },
+      { continuo: '1' },
+    )
     const connection = dial(server)
     const call = connection.create({ model: 'm', input: 'endless' })
     await until(() => server.creates.length === 1)

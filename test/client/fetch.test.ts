@@ -9,12 +9,19 @@ afterEach(async () => {
   for (const close of open.splice(0).reverse()) await close()
 })
 type Rig = { server: ScriptedServer; client: OpenAI; socketFetch: SocketFetch; fallbacks: Error[] }
-async function rig(script: Script = answerHello, options: ServerOptions = { continuo: '1' }, fetchOptions: FetchOptions = {}): Promise<Rig> {
+async function rig(
+  script: Script = answerHello,
+  options: ServerOptions = { continuo: '1' },
+  fetchOptions: FetchOptions = {},
+): Promise<Rig> {
   const server = await ScriptedServer.start(script, options)
   const fallbacks: Error[] = []
   const socketFetch = createFetch({ onFallback: (reason) => fallbacks.push(reason), ...fetchOptions })
   const client = new OpenAI({ apiKey: 'sk-test', baseURL: server.url, fetch: socketFetch, maxRetries: 0 })
-  open.push(() => server[Symbol.asyncDispose](), () => socketFetch.close())
+  open.push(
+    () => server[Symbol.asyncDispose](),
+    () => socketFetch.close(),
+  )
   return { server, client, socketFetch, fallbacks }
 }
 async function types(stream: AsyncIterable<{ type: string }>): Promise<string[]> {
@@ -63,8 +70,7 @@ describe('the openai SDK over the socket', () => {
     const input: OpenAI.Responses.ResponseInputItem[] = [{ role: 'user', content: 'go' }]
     for (let n = 0; n < 8; n++) {
       const stream = client.responses.stream({ model: 'm', input, store: false })
-      for await (const event of stream)
-        if ('response' in event) expect(event.response.previous_response_id).toBeNull()
+      for await (const event of stream) if ('response' in event) expect(event.response.previous_response_id).toBeNull()
       const response = await stream.finalResponse()
       input.push(...(response.output as OpenAI.Responses.ResponseInputItem[]))
       const calls = response.output.filter((item) => item.type === 'function_call')
@@ -80,7 +86,10 @@ describe('the openai SDK over the socket', () => {
     const { client, server } = await rig()
     const one = await client.responses.create({ model: 'm', input: 'one' })
     const id = one.output[0]?.type === 'message' ? one.output[0].id : ''
-    await client.responses.create({ model: 'm', input: [user('one') as never, { type: 'item_reference', id }, { role: 'user', content: 'two' }] })
+    await client.responses.create({
+      model: 'm',
+      input: [user('one') as never, { type: 'item_reference', id }, { role: 'user', content: 'two' }],
+    })
     expect(server.creates[1]).toMatchObject({ previous_response_id: one.id, input: [{ role: 'user', content: 'two' }] })
   })
 
@@ -96,8 +105,14 @@ describe('the openai SDK over the socket', () => {
     const { client } = await rig((turn) => turn.created().fail('server_error', 'engine gone'))
     const seen: { type: string }[] = []
     for await (const event of await client.responses.create({ model: 'm', input: 'hi', stream: true })) seen.push(event)
-    expect(seen.at(-1)).toMatchObject({ type: 'response.failed', response: { error: { code: 'server_error', message: 'engine gone' } } })
-    await expect(client.responses.create({ model: 'm', input: 'hi' })).rejects.toMatchObject({ status: 500, code: 'server_error' })
+    expect(seen.at(-1)).toMatchObject({
+      type: 'response.failed',
+      response: { error: { code: 'server_error', message: 'engine gone' } },
+    })
+    await expect(client.responses.create({ model: 'm', input: 'hi' })).rejects.toMatchObject({
+      status: 500,
+      code: 'server_error',
+    })
   })
 
   it('ends after response.incomplete', async () => {
@@ -106,9 +121,15 @@ describe('the openai SDK over the socket', () => {
       await turn.text('cut')
       turn.incomplete('max_output_tokens')
     })
-    expect((await types(await client.responses.create({ model: 'm', input: 'hi', stream: true }))).at(-1)).toBe('response.incomplete')
+    expect((await types(await client.responses.create({ model: 'm', input: 'hi', stream: true }))).at(-1)).toBe(
+      'response.incomplete',
+    )
     const response = await client.responses.create({ model: 'm', input: 'hi' })
-    expect(response).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' }, output_text: 'cut' })
+    expect(response).toMatchObject({
+      status: 'incomplete',
+      incomplete_details: { reason: 'max_output_tokens' },
+      output_text: 'cut',
+    })
   })
 
   it.each([true, false])('throws what an error frame says as HTTP would have (stream: %s)', async (stream) => {
@@ -121,7 +142,9 @@ describe('the openai SDK over the socket', () => {
   it('lets the SDK retry after a 429 frame', async () => {
     let turns = 0
     const { server, socketFetch } = await rig((turn) =>
-      ++turns === 1 ? turn.error(429, 'rate_limit_exceeded', 'slow down', { headers: { 'retry-after-ms': '1' } }) : answerHello(turn),
+      ++turns === 1
+        ? turn.error(429, 'rate_limit_exceeded', 'slow down', { headers: { 'retry-after-ms': '1' } })
+        : answerHello(turn),
     )
     const once = new OpenAI({ apiKey: 'k', baseURL: server.url, fetch: socketFetch, maxRetries: 0 })
     await expect(once.responses.create({ model: 'm', input: 'hi' })).rejects.toThrow(RateLimitError)
@@ -153,7 +176,9 @@ describe('the openai SDK over the socket', () => {
 
   it('hides a socket that is lost before the answer began', async () => {
     let turns = 0
-    const { client, server, fallbacks } = await rig((turn) => (++turns === 1 ? turn.created().socket.ws.close(1012) : answerHello(turn)))
+    const { client, server, fallbacks } = await rig((turn) =>
+      ++turns === 1 ? turn.created().socket.ws.close(1012) : answerHello(turn),
+    )
     const seen = await types(await client.responses.create({ model: 'm', input: 'hi', stream: true }))
     expect(seen.filter((type) => type === 'response.created')).toHaveLength(1)
     expect(server.conns).toHaveLength(2)
@@ -211,17 +236,34 @@ describe('the openai SDK over the socket', () => {
 describe('what does not go over the socket', () => {
   const overHttp: ServerOptions['http'] = (request, _body, response) => {
     response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ id: 'resp_http', object: 'response', status: 'completed', output: [], path: request.url, data: [] }))
+    response.end(
+      JSON.stringify({
+        id: 'resp_http',
+        object: 'response',
+        status: 'completed',
+        output: [],
+        path: request.url,
+        data: [],
+      }),
+    )
   }
   it.each([426, 404, 401])('goes over HTTP when the upgrade is refused with %i', async (status) => {
     const { client, server, fallbacks } = await rig(answerHello, { refuse: () => status, http: overHttp })
-    for (let n = 0; n < 2; n++) expect((await client.responses.create({ model: 'm', input: 'hi' })).id).toBe('resp_http')
-    expect(server.posts[0]).toMatchObject({ body: { model: 'm', input: 'hi' }, headers: { authorization: 'Bearer sk-test' } })
+    for (let n = 0; n < 2; n++)
+      expect((await client.responses.create({ model: 'm', input: 'hi' })).id).toBe('resp_http')
+    expect(server.posts[0]).toMatchObject({
+      body: { model: 'm', input: 'hi' },
+      headers: { authorization: 'Bearer sk-test' },
+    })
     expect(fallbacks).toHaveLength(2)
     expect(server.upgrades).toBe(status === 401 ? 2 : 1)
   })
   it('tries the socket again when the time is over', async () => {
-    const { client } = await rig(answerHello, { refuse: (n) => (n === 0 ? 426 : undefined), http: overHttp }, { coolDownMs: { refused: 30 } })
+    const { client } = await rig(
+      answerHello,
+      { refuse: (n) => (n === 0 ? 426 : undefined), http: overHttp },
+      { coolDownMs: { refused: 30 } },
+    )
     expect((await client.responses.create({ model: 'm', input: 'hi' })).id).toBe('resp_http')
     await sleep(40)
     expect((await client.responses.create({ model: 'm', input: 'hi' })).id).toBe('resp_1')
@@ -244,7 +286,11 @@ describe('what does not go over the socket', () => {
 
 it('takes a Request object as well', async () => {
   const { server, socketFetch } = await rig()
-  const request = new Request(`${server.url}/responses`, { method: 'POST', body: JSON.stringify({ model: 'm', input: 'hi', stream: true }), headers: { authorization: 'Bearer other' } })
+  const request = new Request(`${server.url}/responses`, {
+    method: 'POST',
+    body: JSON.stringify({ model: 'm', input: 'hi', stream: true }),
+    headers: { authorization: 'Bearer other' },
+  })
   const response = await socketFetch(request)
   expect(response.headers.get('content-type')).toContain('text/event-stream')
   const text = await response.text()
@@ -260,7 +306,9 @@ it('lets a program end while its socket is idle', async () => {
     const f = createFetch()
     const r = await f('${server.url}/responses', { method: 'POST', body: JSON.stringify({ model: 'm', input: 'hi' }) })
     console.log((await r.json()).status)`
-  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', code], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, ['--import', 'tsx', '--input-type=module', '-e', code], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   let out = ''
   child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
   const exit = await new Promise((resolve) => child.on('exit', resolve))

@@ -10,7 +10,11 @@ function said(item: Item): string {
     Array.isArray(value)
       ? value.map(sort)
       : typeof value === 'object' && value !== null
-        ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)).map(([k, v]) => [k, sort(v)]))
+        ? Object.fromEntries(
+            Object.entries(value)
+              .sort(([a], [b]) => (a < b ? -1 : 1))
+              .map(([k, v]) => [k, sort(v)]),
+          )
         : value
   const { id: _, status: __, ...rest } = item
   return JSON.stringify(sort(rest))
@@ -33,7 +37,11 @@ class Oracle {
 }
 
 const word = fc.constantFrom('a', 'b', 'c')
-const userItem: fc.Arbitrary<Item> = word.map((text) => ({ type: 'message', role: 'user', content: [{ type: 'input_text', text }] }))
+const userItem: fc.Arbitrary<Item> = word.map((text) => ({
+  type: 'message',
+  role: 'user',
+  content: [{ type: 'input_text', text }],
+}))
 const output: fc.Arbitrary<Item> = fc.oneof(
   word.map((text) => ({ type: 'message', role: 'assistant', content: [{ type: 'output_text', text }] })),
   fc.tuple(word, word).map(([call_id, args]) => ({ type: 'function_call', call_id, name: 'f', arguments: args })),
@@ -47,7 +55,10 @@ const step = fc.record({
   /** What a client does to the items it sends back. */
   disguise: fc.constantFrom('none', 'ids', 'order', 'references', 'edit'),
   settings: fc.oneof({ weight: 6, arbitrary: fc.constant('x') }, { weight: 1, arbitrary: word }),
-  end: fc.oneof({ weight: 6, arbitrary: fc.constant('completed') }, { weight: 1, arbitrary: fc.constantFrom('failed', 'reconnect') }),
+  end: fc.oneof(
+    { weight: 6, arbitrary: fc.constant('completed') },
+    { weight: 1, arbitrary: fc.constantFrom('failed', 'reconnect') },
+  ),
 })
 
 function disguised(items: readonly Item[], how: string, nonce: number): Item[] {
@@ -109,9 +120,19 @@ describe('the incremental rule', () => {
       const plan = history.plan({ model: 'm', input: [...input] })
       expect(plan?.previous).toBe(n === 0 ? undefined : `resp_${n - 1}`)
       expect(plan?.from).toBe(n === 0 ? 0 : input.length - 1)
-      const call = { type: 'function_call', id: `fc_${n}`, call_id: `c${n}`, name: 'f', arguments: '{}', status: 'completed' }
+      const call = {
+        type: 'function_call',
+        id: `fc_${n}`,
+        call_id: `c${n}`,
+        name: 'f',
+        arguments: '{}',
+        status: 'completed',
+      }
       if (plan) history.record(plan, [history.received(0, call)], `resp_${n}`, '')
-      input.push({ ...call, parsed_arguments: null }, { type: 'function_call_output', call_id: `c${n}`, output: String(n) })
+      input.push(
+        { ...call, parsed_arguments: null },
+        { type: 'function_call_output', call_id: `c${n}`, output: String(n) },
+      )
     }
     expect(history.size).toBe(64)
   })
@@ -126,7 +147,10 @@ describe('the incremental rule', () => {
     const history = new History()
     const first = history.plan({ model: 'm', input: 'a' })
     if (first) history.record(first, [], 'resp_1', '')
-    const next = [{ role: 'user', content: 'a' }, { role: 'user', content: 'b' }]
+    const next = [
+      { role: 'user', content: 'a' },
+      { role: 'user', content: 'b' },
+    ]
     expect(history.plan({ model: 'm', input: next })?.previous).toBe('resp_1')
     expect(history.plan({ model: 'm', input: next, ...change })?.previous).toBeUndefined()
   })
@@ -160,11 +184,19 @@ describe('the incremental rule', () => {
   it('tells unknown references and hosted items apart by their ids', () => {
     expect(itemDigest({ type: 'item_reference', id: 'a' })).not.toBe(itemDigest({ type: 'item_reference', id: 'b' }))
     expect(itemDigest({ type: 'web_search_call', id: 'a' })).not.toBe(itemDigest({ type: 'web_search_call', id: 'b' }))
-    expect(itemDigest({ type: 'function_call', call_id: 'c', id: 'a' })).toBe(itemDigest({ type: 'function_call', call_id: 'c', id: 'b' }))
+    expect(itemDigest({ type: 'function_call', call_id: 'c', id: 'a' })).toBe(
+      itemDigest({ type: 'function_call', call_id: 'c', id: 'b' }),
+    )
   })
 
   it('reads the spellings of one message as one message', () => {
-    const full = { type: 'message', id: 'm', status: 'completed', role: 'assistant', content: [{ type: 'output_text', text: 'x', annotations: [{ a: 1 }], logprobs: [] }] }
+    const full = {
+      type: 'message',
+      id: 'm',
+      status: 'completed',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'x', annotations: [{ a: 1 }], logprobs: [] }],
+    }
     expect(itemDigest({ role: 'assistant', content: 'x' })).toBe(itemDigest(full))
     expect(itemDigest({ role: 'user', content: 'x' })).not.toBe(itemDigest(full))
   })

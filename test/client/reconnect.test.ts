@@ -1,14 +1,15 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { connect, type Connection } from '../../src/client/connection.ts'
 import type { ConnectOptions } from '../../src/client/connect-options.ts'
-import { Cancelled, ConnectionLost, RequestRejected, SlowConsumer, Unreachable, UpgradeRefused } from '../../src/client/failures.ts'
+import { ConnectionLost } from '../../src/client/failures.ts'
 import type { Call } from '../../src/client/flight.ts'
 import type { ServerEvent } from '../../src/client/frame.ts'
 import { answerHello, ScriptedServer, sleep, until, user, type Script, type ServerOptions } from './ws-server.ts'
 
 const open: (AsyncDisposable | Disposable)[] = []
 afterEach(async () => {
-  for (const one of open.splice(0).reverse()) await (Symbol.asyncDispose in one ? one[Symbol.asyncDispose]() : one[Symbol.dispose]())
+  for (const one of open.splice(0).reverse())
+    await (Symbol.asyncDispose in one ? one[Symbol.asyncDispose]() : one[Symbol.dispose]())
 })
 async function serve(script: Script = answerHello, options: ServerOptions = {}): Promise<ScriptedServer> {
   const server = await ScriptedServer.start(script, options)
@@ -16,7 +17,12 @@ async function serve(script: Script = answerHello, options: ServerOptions = {}):
   return server
 }
 function dial(server: ScriptedServer, options: Partial<ConnectOptions> = {}): Connection {
-  const connection = connect({ url: server.url, apiKey: 'sk-test', reconnect: { attempts: 4, initialMs: 5, maxMs: 40 }, ...options })
+  const connection = connect({
+    url: server.url,
+    apiKey: 'sk-test',
+    reconnect: { attempts: 4, initialMs: 5, maxMs: 40 },
+    ...options,
+  })
   open.push({ [Symbol.dispose]: () => connection.close() })
   return connection
 }
@@ -57,8 +63,13 @@ describe('reconnecting', () => {
       turn.created().socket.ws.close(code, 'because')
     })
     const connection = dial(server)
-    await expect(connection.create({ model: 'm', input: 'one' }).finished).rejects.toMatchObject({ name: 'ConnectionLost', closeCode: code })
-    await expect(connection.create({ model: 'm', input: 'two' }).finished).resolves.toMatchObject({ status: 'completed' })
+    await expect(connection.create({ model: 'm', input: 'one' }).finished).rejects.toMatchObject({
+      name: 'ConnectionLost',
+      closeCode: code,
+    })
+    await expect(connection.create({ model: 'm', input: 'two' }).finished).resolves.toMatchObject({
+      status: 'completed',
+    })
   })
 
   it('does not send a call again whose output has begun', async () => {
@@ -115,30 +126,49 @@ describe('reconnecting', () => {
   it('reports previous_response_not_found for an id the caller gave', async () => {
     const server = await serve()
     const call = dial(server).create({ model: 'm', input: 'x', previous_response_id: 'resp_unknown' })
-    await expect(call.finished).rejects.toMatchObject({ name: 'RequestRejected', status: 400, error: { code: 'previous_response_not_found' } })
+    await expect(call.finished).rejects.toMatchObject({
+      name: 'RequestRejected',
+      status: 400,
+      error: { code: 'previous_response_not_found' },
+    })
     expect(server.creates).toHaveLength(1)
   })
 
-  it.each([true, false])('moves to a new socket at the connection limit and lets running calls finish (lane named: %s)', async (named) => {
-    let turns = 0
-    const server = await serve(async (turn) => {
-      if (++turns === 2) {
-        const error = { type: 'error', status: 400, error: { type: 'invalid_request_error', code: 'websocket_connection_limit_reached', message: '60 minutes', param: null } }
-        return turn.socket.send(error, named ? turn.frame.stream_id : undefined)
-      }
-      turn.created()
-      await turn.text('slow', { gapMs: 20 })
-      turn.complete()
-    }, { continuo: '1' })
-    const connection = dial(server)
-    const first = read(connection.create({ model: 'm', input: 'one' }))
-    await until(() => turns === 1)
-    const second = read(connection.create({ model: 'm', input: 'two' }))
-    expect(textOf(await first)).toBe('slow')
-    expect(textOf(await second)).toBe('slow')
-    expect(server.conns).toHaveLength(2)
-    await until(() => server.conns[0]?.isOpen === false)
-  })
+  it.each([true, false])(
+    'moves to a new socket at the connection limit and lets running calls finish (lane named: %s)',
+    async (named) => {
+      let turns = 0
+      const server = await serve(
+        async (turn) => {
+          if (++turns === 2) {
+            const error = {
+              type: 'error',
+              status: 400,
+              error: {
+                type: 'invalid_request_error',
+                code: 'websocket_connection_limit_reached',
+                message: '60 minutes',
+                param: null,
+              },
+            }
+            return turn.socket.send(error, named ? turn.frame.stream_id : undefined)
+          }
+          turn.created()
+          await turn.text('slow', { gapMs: 20 })
+          turn.complete()
+        },
+        { continuo: '1' },
+      )
+      const connection = dial(server)
+      const first = read(connection.create({ model: 'm', input: 'one' }))
+      await until(() => turns === 1)
+      const second = read(connection.create({ model: 'm', input: 'two' }))
+      expect(textOf(await first)).toBe('slow')
+      expect(textOf(await second)).toBe('slow')
+      expect(server.conns).toHaveLength(2)
+      await until(() => server.conns[0]?.isOpen === false)
+    },
+  )
 
   it('asks a silent server for a sign of life and moves on when there is none', async () => {
     let turns = 0
@@ -159,22 +189,26 @@ describe('reconnecting', () => {
       await turn.text('late')
       turn.complete()
     })
-    expect(textOf(await read(dial(server, { quietMs: 40, pongMs: 100 }).create({ model: 'm', input: 'one' })))).toBe('late')
+    expect(textOf(await read(dial(server, { quietMs: 40, pongMs: 100 }).create({ model: 'm', input: 'one' })))).toBe(
+      'late',
+    )
     expect(server.conns).toHaveLength(1)
   })
 
   it('takes a gap in the numbers of Continuo for a lost connection', async () => {
     let turns = 0
-    const server = await serve((turn) => {
-      if (++turns === 1) {
-        turn.number = 1
-        turn.send({ type: 'response.in_progress', response: turn.response('in_progress') })
-        return
-      }
-      return answerHello(turn)
-    }, { continuo: '1' })
+    const server = await serve(
+      (turn) => {
+        if (++turns === 1) {
+          turn.number = 1
+          turn.send({ type: 'response.in_progress', response: turn.response('in_progress') })
+          return
+        }
+        return answerHello(turn)
+      },
+      { continuo: '1' },
+    )
     expect(textOf(await read(dial(server).create({ model: 'm', input: 'one' })))).toBe('hello 1')
     expect(server.conns).toHaveLength(2)
   })
 })
-

@@ -17,7 +17,11 @@ beforeEach(async () => {
 })
 afterEach(() => rm(top, { recursive: true, force: true }))
 const never = new AbortController().signal
-function call(name: string, args: Record<string, unknown>, options: { maxOutput?: number; timeoutMs?: number; signal?: AbortSignal } = {}): Promise<string> {
+function call(
+  name: string,
+  args: Record<string, unknown>,
+  options: { maxOutput?: number; timeoutMs?: number; signal?: AbortSignal } = {},
+): Promise<string> {
   const { signal = never, ...limits } = options
   const tool = localTools({ cwd, ...limits }).find((one) => one.definition.name === name)
   if (!tool) throw new Error(name)
@@ -32,8 +36,17 @@ describe('files', () => {
   it('are read by lines, whatever the chunks', async () => {
     const lines = Array.from({ length: 20_000 }, (_, n) => `line ${n + 1}\n`)
     await writeFile(join(cwd, 'long'), lines.join(''))
-    for (const [offset, limit] of [[1, 2], [2, 1], [9000, 3], [19_999, 10], [1, 20_000], [20_001, 5]] as const)
-      expect(await call('read_file', { path: 'long', offset, limit }, { maxOutput: 1 << 20 })).toBe(lines.slice(offset - 1, offset - 1 + limit).join(''))
+    for (const [offset, limit] of [
+      [1, 2],
+      [2, 1],
+      [9000, 3],
+      [19_999, 10],
+      [1, 20_000],
+      [20_001, 5],
+    ] as const)
+      expect(await call('read_file', { path: 'long', offset, limit }, { maxOutput: 1 << 20 })).toBe(
+        lines.slice(offset - 1, offset - 1 + limit).join(''),
+      )
   })
   it('come back with head and tail when they are long', async () => {
     await writeFile(join(cwd, 'long'), `BEGIN${'x'.repeat(300_000)}END`)
@@ -43,16 +56,19 @@ describe('files', () => {
     expect(text).toContain('bytes left out')
     expect(text.length).toBeLessThan(65_536 + 100)
   })
-  it.each(['../secret', '/etc/passwd', 'a/../../secret', 'out/secret', 'out/new/file', 'direct', 'dangling'])('outside of the folder are out of reach: %s', async (path) => {
-    await writeFile(join(top, 'secret'), 'secret')
-    await symlink(top, join(cwd, 'out'))
-    await symlink(join(top, 'secret'), join(cwd, 'direct'))
-    await symlink(join(top, 'not-there-yet'), join(cwd, 'dangling'))
-    await expect(call('read_file', { path })).rejects.toThrow()
-    await expect(call('write_file', { path, content: 'overwritten' })).rejects.toThrow()
-    expect(await readFile(join(top, 'secret'), 'utf8')).toBe('secret')
-    await expect(readFile(join(top, 'not-there-yet'))).rejects.toThrow('ENOENT')
-  })
+  it.each(['../secret', '/etc/passwd', 'a/../../secret', 'out/secret', 'out/new/file', 'direct', 'dangling'])(
+    'outside of the folder are out of reach: %s',
+    async (path) => {
+      await writeFile(join(top, 'secret'), 'secret')
+      await symlink(top, join(cwd, 'out'))
+      await symlink(join(top, 'secret'), join(cwd, 'direct'))
+      await symlink(join(top, 'not-there-yet'), join(cwd, 'dangling'))
+      await expect(call('read_file', { path })).rejects.toThrow()
+      await expect(call('write_file', { path, content: 'overwritten' })).rejects.toThrow()
+      expect(await readFile(join(top, 'secret'), 'utf8')).toBe('secret')
+      await expect(readFile(join(top, 'not-there-yet'))).rejects.toThrow('ENOENT')
+    },
+  )
   it('that are no files are refused, pipes without waiting for a writer', async () => {
     execFileSync('mkfifo', [join(cwd, 'pipe')])
     await expect(call('read_file', { path: 'pipe' })).rejects.toThrow('not a regular file')
@@ -98,13 +114,20 @@ describe('commands', () => {
 
 it('head and tail keep exactly the ends, whatever the chunks', () => {
   fc.assert(
-    fc.property(fc.array(fc.string({ maxLength: 30, unit: 'grapheme-ascii' }), { maxLength: 20 }), fc.integer({ min: 1, max: 40 }), (chunks, half) => {
-      const kept = new HeadAndTail(half * 2)
-      for (const chunk of chunks) kept.add(Buffer.from(chunk))
-      const all = chunks.join('')
-      const expected = all.length <= half * 2 ? all : `${all.slice(0, half)}\n[… ${all.length - half * 2} bytes left out …]\n${all.slice(-half)}`
-      expect(kept.toString()).toBe(expected)
-    }),
+    fc.property(
+      fc.array(fc.string({ maxLength: 30, unit: 'grapheme-ascii' }), { maxLength: 20 }),
+      fc.integer({ min: 1, max: 40 }),
+      (chunks, half) => {
+        const kept = new HeadAndTail(half * 2)
+        for (const chunk of chunks) kept.add(Buffer.from(chunk))
+        const all = chunks.join('')
+        const expected =
+          all.length <= half * 2
+            ? all
+            : `${all.slice(0, half)}\n[… ${all.length - half * 2} bytes left out …]\n${all.slice(-half)}`
+        expect(kept.toString()).toBe(expected)
+      },
+    ),
   )
 })
 

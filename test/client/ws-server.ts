@@ -4,7 +4,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 import { WebSocketServer, type WebSocket } from 'ws'
 
-export type Frame = Readonly<Record<string, unknown>> & { type: string; input?: unknown; stream_id?: string; previous_response_id?: string }
+export type Frame = Readonly<Record<string, unknown>> & {
+  type: string
+  input?: unknown
+  stream_id?: string
+  previous_response_id?: string
+}
 export type Script = (turn: Turn) => void | Promise<void>
 export type ServerOptions = {
   /** Value of `x-continuo`; undefined: another server. */
@@ -36,9 +41,31 @@ export class Turn {
     this.interrupted = new Promise((resolve) => (this.interrupt = resolve))
   }
   response(status: string, more: object = {}): object {
-    const usage = status === 'in_progress' ? null : { input_tokens: 10, input_tokens_details: { cached_tokens: 4 }, output_tokens: 5, output_tokens_details: { reasoning_tokens: 0 }, total_tokens: 15 }
+    const usage =
+      status === 'in_progress'
+        ? null
+        : {
+            input_tokens: 10,
+            input_tokens_details: { cached_tokens: 4 },
+            output_tokens: 5,
+            output_tokens_details: { reasoning_tokens: 0 },
+            total_tokens: 15,
+          }
     const output = status === 'in_progress' ? [] : this.output
-    return { id: this.id, object: 'response', created_at: 1, model: this.frame['model'], status, output, usage, error: null, incomplete_details: null, previous_response_id: this.frame.previous_response_id ?? null, tools: [], ...more }
+    return {
+      id: this.id,
+      object: 'response',
+      created_at: 1,
+      model: this.frame['model'],
+      status,
+      output,
+      usage,
+      error: null,
+      incomplete_details: null,
+      previous_response_id: this.frame.previous_response_id ?? null,
+      tools: [],
+      ...more,
+    }
   }
   send(event: Record<string, unknown>): void {
     const { type, ...rest } = event
@@ -51,7 +78,13 @@ export class Turn {
   }
   async text(text: string, { pieces = 2, gapMs = 0 } = {}): Promise<this> {
     const at = { item_id: `msg_${this.id}_${this.output.length}`, output_index: this.output.length, content_index: 0 }
-    const message = (status: string, content: unknown[]): object => ({ id: at.item_id, type: 'message', role: 'assistant', status, content })
+    const message = (status: string, content: unknown[]): object => ({
+      id: at.item_id,
+      type: 'message',
+      role: 'assistant',
+      status,
+      content,
+    })
     const part = (value: string): object => ({ type: 'output_text', text: value, annotations: [], logprobs: [] })
     this.send({ type: 'response.output_item.added', output_index: at.output_index, item: message('in_progress', []) })
     this.send({ type: 'response.content_part.added', ...at, part: part('') })
@@ -68,7 +101,14 @@ export class Turn {
   call(name: string, args: object, callId = `call_${this.id}_${this.output.length}`): this {
     const json = JSON.stringify(args)
     const at = { item_id: `fc_${this.id}_${this.output.length}`, output_index: this.output.length }
-    const item = (status: string, text: string): object => ({ id: at.item_id, type: 'function_call', call_id: callId, name, arguments: text, status })
+    const item = (status: string, text: string): object => ({
+      id: at.item_id,
+      type: 'function_call',
+      call_id: callId,
+      name,
+      arguments: text,
+      status,
+    })
     this.send({ type: 'response.output_item.added', output_index: at.output_index, item: item('in_progress', '') })
     this.send({ type: 'response.function_call_arguments.delta', ...at, delta: json })
     this.send({ type: 'response.function_call_arguments.done', ...at, arguments: json })
@@ -116,7 +156,8 @@ export class Conn {
     this.#lanes = lanes
   }
   send(event: object, lane: string | undefined): void {
-    if (this.ws.readyState === 1) this.ws.send(JSON.stringify(this.#lanes && lane !== undefined ? { ...event, stream_id: lane } : event))
+    if (this.ws.readyState === 1)
+      this.ws.send(JSON.stringify(this.#lanes && lane !== undefined ? { ...event, stream_id: lane } : event))
   }
   get isOpen(): boolean {
     return this.ws.readyState === 1
@@ -151,8 +192,12 @@ export class ScriptedServer {
       socket.on('error', () => {})
       const status = options.refuse?.(this.upgrades++)
       if (status !== undefined) {
-        const body = JSON.stringify({ error: { type: 'invalid_request_error', code: 'refused_here', message: 'Not here.', param: null } })
-        return socket.end(`HTTP/1.1 ${status} X\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`)
+        const body = JSON.stringify({
+          error: { type: 'invalid_request_error', code: 'refused_here', message: 'Not here.', param: null },
+        })
+        return socket.end(
+          `HTTP/1.1 ${status} X\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+        )
       }
       this.#wss.handleUpgrade(request, socket, head, (ws) => this.#accept(ws, request))
     })
@@ -191,11 +236,17 @@ export class ScriptedServer {
       if (frame.type !== 'response.create') return
       const lane = this.#options.lanes === false ? '' : (frame.stream_id ?? '')
       const before = conn.tails.get(lane) ?? Promise.resolve()
-      conn.tails.set(lane, before.then(() => this.#run(conn, frame)))
+      conn.tails.set(
+        lane,
+        before.then(() => this.#run(conn, frame)),
+      )
     })
   }
   async #run(conn: Conn, frame: Frame): Promise<void> {
-    const input = typeof frame.input === 'string' ? [{ type: 'message', role: 'user', content: frame.input }] : ((frame.input ?? []) as unknown[])
+    const input =
+      typeof frame.input === 'string'
+        ? [{ type: 'message', role: 'user', content: frame.input }]
+        : ((frame.input ?? []) as unknown[])
     const parent = frame.previous_response_id === undefined ? [] : conn.conversations.get(frame.previous_response_id)
     const turn = new Turn(`resp_${++this.#ids}`, frame, conn, [...(parent ?? []), ...input])
     if (parent === undefined) return turn.error(400, 'previous_response_not_found', 'Unknown.')
@@ -219,4 +270,8 @@ export async function until(check: () => boolean): Promise<void> {
   }
   throw new Error('it did not come to pass')
 }
-export const user = (content: string): { type: string; role: string; content: string } => ({ type: 'message', role: 'user', content })
+export const user = (content: string): { type: string; role: string; content: string } => ({
+  type: 'message',
+  role: 'user',
+  content,
+})

@@ -274,6 +274,10 @@ function wholeOf(step: Step, model: string): Record<string, unknown> {
 const rounds = 3
 const shells = ['exec_command', 'shell_command', 'shell', 'local_shell', 'run_command', 'bash']
 
+/** The JSON schema of a structured answer, where one is asked for. */
+function answerSchema(format: unknown): Record<string, unknown> | undefined {
+  return (format as { json_schema?: { schema?: Record<string, unknown> } } | undefined)?.json_schema?.schema
+}
 /** Three rounds of one tool call each since the user last spoke, then an answer. Without a tool it knows: text. */
 export const defaultScript: Script = (body) => {
   const since = body.messages.findLastIndex((m) => m.role === 'user')
@@ -282,8 +286,11 @@ export const defaultScript: Script = (body) => {
   const tool =
     shells.flatMap((name) => offered.filter((t) => t.name === name || t.name.endsWith(`__${name}`)))[0] ??
     offered.find((t) => /(^|__)(get|list|read|search)_/.test(t.name))
-  if (tool === undefined || outputs >= rounds)
-    return { reasoning: 'That is enough.', text: `Done after ${outputs} tool calls.` }
+  if (tool === undefined || outputs >= rounds) {
+    const schema = answerSchema(body['response_format'])
+    const text = schema ? JSON.stringify(example(schema, '')) : `Done after ${outputs} tool calls.`
+    return { reasoning: 'That is enough.', text }
+  }
   return {
     reasoning: `Round ${outputs + 1}.`,
     calls: [{ name: tool.name, arguments: JSON.stringify(example(tool.parameters ?? {}, '')) }],

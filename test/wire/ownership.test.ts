@@ -152,6 +152,7 @@ describe.each(['memory', 'sqlite'])('with the %s store', (kind) => {
     test('loses on its own connection, too, what it deletes', async () => {
       const socket = await server.socket({ key: secretOf('a/1') })
       const { response } = await socket.turn(hello)
+      socket.skip()
       const named = made(response as WireResponse)
       expect((await server.http(secretOf('a/1')).delete(`/v1/responses/${named.response}`)).status).toBe(200)
       for (const tell of tells.filter((t) => t.covers === 'response.create'))

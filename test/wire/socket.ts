@@ -83,6 +83,10 @@ export class Socket {
       this.#readers.add(reader)
     })
   }
+  /** What was received so far can no longer be taken. */
+  skip(): void {
+    this.#inbox = []
+  }
   /** Sends `response.create` and reads on until that response, or the error instead of it, is there. */
   async turn(body: Record<string, unknown>, timeoutMs = 15_000): Promise<Turned> {
     const lane = laneOf(body)
