@@ -13,6 +13,7 @@ import { Live } from './session/live.ts'
 import type { Doors } from './transports/doors.ts'
 import { serveHttp } from './transports/http.ts'
 import { Sockets } from './transports/ws.ts'
+import type { Classifier, Store } from './turn/ports.ts'
 import { Settle } from './turn/settle.ts'
 import { version } from './version.ts'
 
@@ -22,18 +23,28 @@ export type App = {
   readonly models: Models
   readonly ledger: CountingLedger
   /** What holds memory or waits, for tests and health pages. */
-  counts(): { sockets: number; running: number; heldBytes: number; logBytes: number; unsettled: number; unknownFrames: number }
+  counts(): {
+    sockets: number
+    running: number
+    heldBytes: number
+    logBytes: number
+    unsettled: number
+    unknownFrames: number
+  }
   /** Takes nothing new, lets what runs finish (at most `limits.drainMs`), then closes. */
   drain(): Promise<void>
   /** Closes now: running turns are cut, what was to be stored is written. */
   close(): Promise<void>
 }
 
-export async function startApp(config: Config, log: Logger): Promise<App> {
+/** Plug-ins given by whoever embeds the server, in place of the configured ones. */
+export type Ports = { readonly store?: Store; readonly classifiers?: readonly Classifier[] }
+
+export async function startApp(config: Config, log: Logger, ports: Ports = {}): Promise<App> {
   const { limits } = config
   if (config.store.kind === 'sqlite') await mkdir(config.data, { recursive: true, mode: 0o700 })
   const report = (err: unknown, what: string): void => log.error({ err }, what)
-  const store = await createStore(config, report)
+  const store = ports.store ?? (await createStore(config, report))
   const models = await createModels(config)
   const keys = keyring(config.keys)
   const ledger = countingLedger()
@@ -50,15 +61,17 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
     models,
     report,
     model: (name) => models.resolve(name),
-    classifiers: [],
+    classifiers: ports.classifiers ?? [],
     outputBytes: limits.outputBytes,
     seal: config.store.kind === 'sqlite' ? await openSeal({ keyFile: join(config.data, 'seal.key') }) : memorySeal(),
     note: (what, fields) => log.info(fields, what),
     draining: () => draining,
     authenticate: (headers) => keys.authenticate(headers),
     authorise: (principal, model) => {
-      if (!keys.valid(principal)) throw new ApiError('invalid_api_key', 'The key of this connection is no longer valid.')
-      if (!keys.allows(principal, model)) throw new ApiError('permission_denied', `This key may not use the model '${model}'.`, 'model')
+      if (!keys.valid(principal))
+        throw new ApiError('invalid_api_key', 'The key of this connection is no longer valid.')
+      if (!keys.allows(principal, model))
+        throw new ApiError('permission_denied', `This key may not use the model '${model}'.`, 'model')
     },
     ready: async () => {
       if (draining) throw new Error('The server is about to stop.')
@@ -127,5 +140,6 @@ export async function startApp(config: Config, log: Logger): Promise<App> {
 
 /** Looks every few milliseconds whether it is so, for at most `limit` milliseconds. */
 async function until(so: () => boolean, limit: number): Promise<void> {
-  for (const end = Date.now() + limit; !so() && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 20))
+  for (const end = Date.now() + limit; !so() && Date.now() < end;)
+    await new Promise((resolve) => setTimeout(resolve, 20))
 }

@@ -104,7 +104,9 @@ function advice(error: unknown, url: string): string {
   const { cause } = error
   if (error.name === 'Unreachable' || (cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED'))
     return `no server answers at ${url}; start one with \`continuo\`, or give --url`
-  return error.message
+  return cause instanceof Error && error.message === 'fetch failed'
+    ? `${error.message}: ${cause.message}`
+    : error.message
 }
 
 function summary({ status, steps, usage }: AgentResult): string {

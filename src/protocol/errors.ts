@@ -43,7 +43,10 @@ export const errorTable = {
   origin_not_allowed: bad('Browser pages of this origin may not open sockets here; list it under `http.origins`.', 403),
   // size and encoding
   payload_too_large: bad('The body is over the size limit.', 413),
-  unsupported_media_type: bad('The body is not JSON, or its content encoding is unknown (gzip, deflate, br, zstd).', 415),
+  unsupported_media_type: bad(
+    'The body is not JSON, or its content encoding is unknown (gzip, deflate, br, zstd).',
+    415,
+  ),
   // what may pass if tried again
   rate_limit_exceeded: {
     status: 429,
@@ -68,6 +71,18 @@ export const errorTable = {
 export type ErrorCode = keyof typeof errorTable
 export type ErrorBody = { type: string; code: string; message: string; param: string | null }
 
+/** `context_length_exceeded` is not in the types; clients know it all the same. */
+const responseCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  'server_error',
+  'rate_limit_exceeded',
+  'invalid_prompt',
+  'context_length_exceeded',
+  'invalid_image',
+  'invalid_base64_image',
+  'invalid_image_url',
+  'image_too_large',
+])
+
 /** Everything that goes wrong and may be told to a client. Throw it anywhere below a door. */
 export class ApiError extends Error {
   readonly code: ErrorCode
@@ -90,6 +105,14 @@ export class ApiError extends Error {
   /** The wire's error object (protocol reference: error bodies), all four keys present. */
   get body(): ErrorBody {
     return { type: errorTable[this.code].type, code: this.code, message: this.message, param: this.param }
+  }
+  /**
+   * The code of `response.error`, which has a set of its own (SDK type ResponseError). Clients retry `server_error` and
+   * `rate_limit_exceeded`; what cannot pass becomes `invalid_prompt`, which they do not retry.
+   */
+  get responseCode(): ErrorCode {
+    if (this.code === 'server_is_overloaded') return 'rate_limit_exceeded'
+    return responseCodes.has(this.code) ? this.code : 'invalid_prompt'
   }
   /** What is no ApiError is ours, and its text may hold anything: the client gets a plain sentence. */
   static of(e: unknown): ApiError {

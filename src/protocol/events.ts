@@ -25,7 +25,12 @@ export type Body =
   | (At & { type: 'response.custom_tool_call_input.done'; input: string })
   | (At & { type: 'response.compaction.compacting' })
   | { type: 'response.steer.accepted'; steer: Steer }
-  | { type: 'response.steer.pending'; steer: Steer; reason: 'waiting_for_required_input'; required_input: RequiredInput[] }
+  | {
+      type: 'response.steer.pending'
+      steer: Steer
+      reason: 'waiting_for_required_input'
+      required_input: RequiredInput[]
+    }
 
 export type RequiredInput =
   | { type: 'function_call_output'; call_id: string; name: string }
@@ -92,6 +97,11 @@ const inPart = (e: In & { type: string; sequence_number: number }): string =>
 let last = { type: '', item: '', at: -1, head: '' }
 function head(type: string, item: string, at: number): string {
   if (last.item !== item || last.type !== type || last.at !== at)
-    last = { type, item, at, head: `{"type":"${type}","item_id":${JSON.stringify(item)},"output_index":${at},"sequence_number":` }
+    last = {
+      type,
+      item,
+      at,
+      head: `{"type":"${type}","item_id":${JSON.stringify(item)},"output_index":${at},"sequence_number":`,
+    }
   return last.head
 }

@@ -70,13 +70,19 @@ const format = z.discriminatedUnion('type', [
     strict: z.boolean().nullish(),
   }),
 ])
-const text = z.looseObject({ format: format.optional(), verbosity: z.enum(['low', 'medium', 'high']).nullish() }).nullish()
+const text = z
+  .looseObject({ format: format.optional(), verbosity: z.enum(['low', 'medium', 'high']).nullish() })
+  .nullish()
 const toolChoice = z
   .union([
     z.enum(['none', 'auto', 'required']),
     z.looseObject({ type: z.literal('function'), name: z.string() }),
     z.looseObject({ type: z.literal('custom'), name: z.string() }),
-    z.looseObject({ type: z.literal('allowed_tools'), mode: z.enum(['auto', 'required']), tools: z.array(z.record(z.string(), z.unknown())) }),
+    z.looseObject({
+      type: z.literal('allowed_tools'),
+      mode: z.enum(['auto', 'required']),
+      tools: z.array(z.record(z.string(), z.unknown())),
+    }),
     z.looseObject({ type: z.string() }),
   ])
   .nullish()
@@ -125,11 +131,17 @@ export function parseCreate(value: unknown, lane?: string): Create {
   const parsed = create.safeParse(value)
   if (!parsed.success) throw complain(parsed.error)
   const d = parsed.data
-  if (d.background === true) throw refuse('background', 'Background responses are not offered yet; send the request without `background`.')
-  if (d.conversation != null) throw refuse('conversation', 'Conversations are not offered; continue with `previous_response_id`.')
-  if (d.prompt != null) throw refuse('prompt', 'Stored prompts are not offered; send the text in `instructions` and `input`.')
+  if (d.background === true)
+    throw refuse('background', 'Background responses are not offered yet; send the request without `background`.')
+  if (d.conversation != null)
+    throw refuse('conversation', 'Conversations are not offered; continue with `previous_response_id`.')
+  if (d.prompt != null)
+    throw refuse('prompt', 'Stored prompts are not offered; send the text in `instructions` and `input`.')
   if (d.context_management != null && d.context_management.length > 0)
-    throw refuse('context_management', 'Automatic compaction is not offered; call /v1/responses/compact or send a compaction_trigger item.')
+    throw refuse(
+      'context_management',
+      'Automatic compaction is not offered; call /v1/responses/compact or send a compaction_trigger item.',
+    )
   return {
     settings: {
       model: d.model,
@@ -184,5 +196,9 @@ export function parseCompact(value: unknown): Create {
 function textConfig(t: z.infer<typeof text>): TextConfig {
   const { format: f, verbosity, ...rest } = t ?? {}
   // `verbosity: null` must never be echoed (Open Responses schema); a missing one stays missing.
-  return { ...rest, format: (f ?? { type: 'text' }) as TextConfig['format'], ...(verbosity == null ? {} : { verbosity }) }
+  return {
+    ...rest,
+    format: (f ?? { type: 'text' }) as TextConfig['format'],
+    ...(verbosity == null ? {} : { verbosity }),
+  }
 }

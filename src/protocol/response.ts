@@ -18,7 +18,13 @@ export type ResponseError = { code: string; message: string; param?: string | nu
 export type TextFormat =
   | { type: 'text' }
   | { type: 'json_object' }
-  | { type: 'json_schema'; name: string; schema: Record<string, unknown>; description?: string; strict?: boolean | null }
+  | {
+      type: 'json_schema'
+      name: string
+      schema: Record<string, unknown>
+      description?: string
+      strict?: boolean | null
+    }
 export type TextConfig = { format: TextFormat; verbosity?: 'low' | 'medium' | 'high' }
 export type ReasoningConfig = {
   effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | null

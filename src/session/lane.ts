@@ -19,19 +19,23 @@ export type Lane = {
 }
 export const newLane = (name: string): Lane => ({ name, running: undefined, steers: [], awaits: undefined })
 
+/** A request and the steers in it, which go back to the client if no response comes of it. */
+export type Steered = { readonly request: Create; readonly steers: readonly Steer[] }
+
 /** Steers that wait for exactly this request stand in front of its input. */
-export function withSteers(lane: Lane, request: Create): Create {
-  if (lane.steers.length === 0 || lane.awaits === undefined || request.previous !== lane.awaits) return request
-  const steered = { ...request, input: [...lane.steers.flatMap((s) => s.input), ...request.input] }
+export function withSteers(lane: Lane, request: Create): Steered {
+  const { steers, awaits } = lane
+  if (steers.length === 0 || awaits === undefined || request.previous !== awaits) return { request, steers: [] }
   lane.steers = []
   lane.awaits = undefined
-  return steered
+  return { request: { ...request, input: [...steers.flatMap((s) => s.input), ...request.input] }, steers }
 }
 /** The request that goes on by itself after a response was steered: the parent's settings, the user's words. */
-export function successor(lane: Lane, parent: Turn): Create {
-  const input = lane.steers.flatMap((s) => s.input)
+export function successor(lane: Lane, parent: Turn): Steered {
+  const { steers } = lane
   lane.steers = []
-  return { ...parent.request, previous: parent.id, generate: true, input }
+  const input = steers.flatMap((s) => s.input)
+  return { request: { ...parent.request, previous: parent.id, generate: true, input }, steers }
 }
 
 /** A steer that was not taken. `code` is one of the protocol's own set, not of the error table. */

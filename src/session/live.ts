@@ -4,7 +4,13 @@ import type { Log } from '../turn/log.ts'
 import type { Turn } from '../turn/run.ts'
 import type { Response } from '../protocol/response.ts'
 
-type Entry = { readonly log: Log; turn: Turn | undefined; endedAt: number; bytes: number; readonly waiting: (() => void)[] }
+type Entry = {
+  readonly log: Log
+  turn: Turn | undefined
+  endedAt: number
+  bytes: number
+  readonly waiting: (() => void)[]
+}
 export type LiveLimits = { readonly keepMs: number; readonly keepBytes: number }
 
 export class Live {

@@ -18,7 +18,12 @@ const longestChain = 20_000
 const keptTokens = 20_000
 
 /** Throws previous_response_not_found, item_not_found, tool_call_not_found, invalid_encrypted_content, invalid_request. */
-export function resolve(request: Create, principal: Principal, cache: Continuations, near: Near): Start | Promise<Start> {
+export function resolve(
+  request: Create,
+  principal: Principal,
+  cache: Continuations,
+  near: Near,
+): Start | Promise<Start> {
   const named = namedChain(request.previous, principal, cache, near)
   const items = withoutReferences(request.input, principal.owner, near.settle)
   if (named instanceof Promise || items instanceof Promise)
@@ -42,7 +47,12 @@ function start(request: Create, principal: Principal, named: Chain, sent: readon
   return { named, fresh, seen, compact: { ask: summaryRequest, kept } }
 }
 
-function namedChain(id: string | undefined, principal: Principal, cache: Continuations, near: Near): Chain | Promise<Chain> {
+function namedChain(
+  id: string | undefined,
+  principal: Principal,
+  cache: Continuations,
+  near: Near,
+): Chain | Promise<Chain> {
   if (id === undefined) return Chain.root(principal.owner)
   if (near.settle.isGone(id)) throw notFound(id)
   return cache.get(id) ?? near.settle.chain(id, principal.owner) ?? loadChain(id, principal, near)
@@ -51,7 +61,7 @@ function namedChain(id: string | undefined, principal: Principal, cache: Continu
 async function loadChain(id: string, { owner, tenant }: Principal, { settle, seal }: Near): Promise<Chain> {
   const records = []
   let chain: Chain | undefined
-  for (let at: string | undefined = id; at !== undefined && chain === undefined; ) {
+  for (let at: string | undefined = id; at !== undefined && chain === undefined;) {
     const record = await settle.load(at, owner)
     const ended = record?.response.status
     if (!record || ended === 'failed' || ended === 'cancelled' || records.length === longestChain) throw notFound(id)
@@ -71,7 +81,11 @@ async function loadChain(id: string, { owner, tenant }: Principal, { settle, sea
 const notFound = (id: string): ApiError =>
   new ApiError('previous_response_not_found', `Previous response with id '${id}' not found.`, 'previous_response_id')
 
-function withoutReferences(items: readonly Item[], owner: string, settle: Settle): readonly Item[] | Promise<readonly Item[]> {
+function withoutReferences(
+  items: readonly Item[],
+  owner: string,
+  settle: Settle,
+): readonly Item[] | Promise<readonly Item[]> {
   if (!items.some((item) => item.type === 'item_reference')) return items
   return Promise.all(
     items.map(async (item, n) => {

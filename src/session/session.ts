@@ -1,7 +1,7 @@
 // One connection: lanes, what waits, what runs, what may be continued on it. A plain HTTP request is a session that
 // lives for one turn. Leaves the turn itself to turn/run.ts.
 import { ApiError } from '../protocol/errors.ts'
-import type { Loose } from '../protocol/events.ts'
+import type { Loose, SteerErrorCode } from '../protocol/events.ts'
 import { newId } from '../protocol/ids.ts'
 import type { Item } from '../protocol/items.ts'
 import type { Create } from '../protocol/request.ts'
@@ -11,11 +11,20 @@ import type { Outlet, Principal } from '../turn/ports.ts'
 import { Halt, type Outcome, runTurn, type Turn } from '../turn/run.ts'
 import { mark, stamp } from '../turn/trace.ts'
 import { Continuations } from './continuations.ts'
-import { type Lane, newLane, SteerError, successor, withSteers } from './lane.ts'
+import { type Lane, newLane, type Steer, SteerError, successor, withSteers } from './lane.ts'
 import { resolve } from './resolve.ts'
 import type { World } from './world.ts'
 
-type Waiting = { readonly request: Create; readonly outlet: Outlet; readonly lane: Lane; readonly at: number }
+type Waiting = {
+  readonly request: Create
+  /** What a successor that nobody sent goes on with; none for a request of the client. */
+  readonly steers: readonly Steer[]
+  readonly outlet: Outlet
+  readonly lane: Lane
+  /** When its first and its last step at the door was done; 0 where nobody asks. */
+  readonly received: number
+  readonly parsed: number
+}
 export type SessionOptions = {
   /** For the log: which socket, or 'http'. */
   readonly connection: string
@@ -50,15 +59,16 @@ export class Session {
     return this.#running === 0 && this.#waiting.length === 0
   }
 
-  /** Queues a request; the outlet hears what comes of it. Throws what refuses it at once. */
-  create(request: Create, outlet: Outlet): void {
+  /** Queues a request; the outlet hears what comes of it. Throws what refuses it at once. `received`: a `stamp()`. */
+  create(request: Create, outlet: Outlet, received = 0): void {
     const { websocket } = this.#world.limits
     if (this.#world.draining())
       throw new ApiError('websocket_connection_limit_reached', 'The server is about to stop; open a new connection.')
     this.#world.authorise(this.principal, request.settings.model)
-    if (this.#waiting.length >= websocket.queued)
+    const starts = this.#running < websocket.inFlight && !this.#lanes.get(request.lane ?? '')?.running
+    if (!starts && this.#waiting.length >= websocket.queued)
       throw new ApiError('rate_limit_exceeded', `${websocket.queued} requests already wait on this connection.`)
-    this.#waiting.push({ request, outlet, lane: this.#lane(request.lane), at: stamp() })
+    this.#waiting.push({ request, steers: [], outlet, lane: this.#lane(request.lane), received, parsed: stamp() })
     this.#move()
   }
 
@@ -89,7 +99,8 @@ export class Session {
         lane.running.turn.stop.abort(new Halt('interrupted', discard))
         return true
       }
-    if (!this.#past.has(target)) throw new ApiError('response_not_found', `Response with id '${target}' not found.`, 'response_id')
+    if (!this.#past.has(target))
+      throw new ApiError('response_not_found', `Response with id '${target}' not found.`, 'response_id')
     return false
   }
 
@@ -102,11 +113,15 @@ export class Session {
       if (!lane.running) continue
       const { turn, outlet } = lane.running
       turn.events.detach(outlet)
-      const stop = (): void => {
-        if (!turn.events.watched) turn.stop.abort(new Halt('cancelled'))
+      const { detachGraceMs } = this.#world.limits
+      const look = (): void => {
+        if (turn.events.ended) return
+        // Somebody reads it; but that reader may leave as well.
+        if (turn.events.watched) setTimeout(look, Math.max(detachGraceMs, 500)).unref()
+        else turn.stop.abort(new Halt('cancelled'))
       }
-      if (this.#world.limits.detachGraceMs > 0) setTimeout(stop, this.#world.limits.detachGraceMs).unref()
-      else stop()
+      if (detachGraceMs > 0) setTimeout(look, detachGraceMs).unref()
+      else look()
     }
   }
 
@@ -115,7 +130,11 @@ export class Session {
     if (lane) return lane
     const named = this.#lanes.size - (this.#lanes.has('') ? 1 : 0)
     if (name !== '' && named >= this.#world.limits.websocket.namedLanes)
-      throw new ApiError('websocket_stream_limit_reached', `This connection has named ${named} lanes; reuse one of them.`, 'stream_id')
+      throw new ApiError(
+        'websocket_stream_limit_reached',
+        `This connection has named ${named} lanes; reuse one of them.`,
+        'stream_id',
+      )
     lane = newLane(name)
     this.#lanes.set(name, lane)
     return lane
@@ -123,7 +142,7 @@ export class Session {
 
   /** The one place where a waiting request becomes a running turn: in order of arrival, one per lane. */
   #move(): void {
-    for (let at = 0; at < this.#waiting.length && !this.#closed; ) {
+    for (let at = 0; at < this.#waiting.length && !this.#closed;) {
       const next = this.#waiting[at]
       if (!next || this.#running >= this.#world.limits.websocket.inFlight) return
       if (next.lane.running) {
@@ -140,10 +159,13 @@ export class Session {
     }
   }
 
-  async #run({ request: asked, outlet, lane, at }: Waiting): Promise<void> {
+  async #run(next: Waiting): Promise<void> {
+    const { request: asked, outlet, lane } = next
     const { limits, live, seal } = this.#world
-    if (lane.awaits !== undefined && asked.previous !== lane.awaits) this.#failSteers(lane, lane.awaits, 'The conversation went on without it.')
-    const request = withSteers(lane, asked)
+    if (lane.awaits !== undefined && asked.previous !== lane.awaits)
+      this.#failSteers(lane, lane.awaits, 'The conversation went on without it.')
+    const unasked = next.steers.length > 0
+    const { request, steers } = unasked ? next : withSteers(lane, asked)
     const id = newId('resp')
     const events = new Log(id, this.principal.owner, limits.events.perResponse)
     const stop = new AbortController()
@@ -156,6 +178,7 @@ export class Session {
       output: new Output(id, request, events, this.principal, seal),
       failsLate: this.#options.failsLate,
       resolve: () => {
+        if (unasked) this.#world.authorise(this.principal, request.settings.model)
         if (request.previous !== undefined) this.#prefills.get(request.previous)?.abort()
         return resolve(request, this.principal, this.#cache, this.#world)
       },
@@ -164,7 +187,8 @@ export class Session {
     }
     const begun = performance.now()
     lane.running = { turn, outlet }
-    if (at > 0) mark(id, 'received', at)
+    if (next.received > 0) mark(id, 'received', next.received)
+    if (next.parsed > 0) mark(id, 'parsed', next.parsed)
     mark(id, 'dequeued')
     live.add(turn)
     events.attach(outlet)
@@ -184,10 +208,19 @@ export class Session {
     } catch (e) {
       // Refused: there is no response, so nothing of it may be found.
       mark(id, 'refused')
-      this.#world.note('turn refused', { connection: this.#options.connection, owner: this.principal.owner, code: ApiError.of(e).code })
+      this.#world.note('turn refused', {
+        connection: this.#options.connection,
+        owner: this.principal.owner,
+        code: ApiError.of(e).code,
+      })
       live.drop(id)
-      if (request.previous !== undefined) this.#cache.failed(request.previous, lane.name)
-      outlet.refuse(ApiError.of(e))
+      const error = ApiError.of(e)
+      if (request.previous !== undefined) {
+        this.#handBack(steers, request.previous, lane, 'successor_creation_failed', error.message)
+        // The client has not asked for a successor, so it does not lose the parent over it, nor hear of it twice.
+        if (!unasked) this.#cache.failed(request.previous, lane.name)
+      }
+      if (!unasked) outlet.refuse(error)
     } finally {
       clearTimeout(tooLong)
       lane.running = undefined
@@ -229,18 +262,24 @@ export class Session {
       void turn.output.flush()
       return
     }
-    this.#waiting.unshift({ request: successor(lane, turn), outlet, lane, at: stamp() })
+    this.#waiting.unshift({ ...successor(lane, turn), outlet, lane, received: 0, parsed: 0 })
   }
   /** Hands accepted input back that can no longer be applied. */
   #failSteers(lane: Lane, target: string, message: string): void {
-    const sequence_number = this.#world.live.log(target, this.principal.owner)?.next ?? 0
-    for (const { id, sent } of lane.steers) {
-      const steer = { id, previous_response_id: target, input: sent }
-      const error = { type: 'invalid_request_error', code: 'response_not_active', message } as const
-      this.#options.tell?.({ type: 'response.steer.failed', sequence_number, steer, error }, lane.name === '' ? undefined : lane.name)
-    }
+    this.#handBack(lane.steers, target, lane, 'response_not_active', message)
     lane.steers = []
     lane.awaits = undefined
+  }
+  #handBack(steers: readonly Steer[], target: string, lane: Lane, code: SteerErrorCode, message: string): void {
+    const sequence_number = this.#world.live.log(target, this.principal.owner)?.next ?? 0
+    for (const { id, sent } of steers) {
+      const steer = { id, previous_response_id: target, input: sent }
+      const error = { type: 'invalid_request_error', code, message } as const
+      this.#options.tell?.(
+        { type: 'response.steer.failed', sequence_number, steer, error },
+        lane.name === '' ? undefined : lane.name,
+      )
+    }
   }
 
   /** After a warm-up the engine may take the prompt in; the next turn of that chain, or the end, cuts it short. */
@@ -250,11 +289,21 @@ export class Session {
     const { id, principal, request } = turn
     const stop = new AbortController()
     this.#prefills.set(id, stop)
-    const call = { id, principal, chain, settings: request.settings, warm: chain.warm, generate: false, signal: stop.signal }
+    const call = {
+      id,
+      principal,
+      chain,
+      settings: request.settings,
+      warm: chain.warm,
+      generate: false,
+      signal: stop.signal,
+    }
     const read = async (): Promise<void> => {
       for await (const _ of this.#world.model(request.settings.model).engine.generate(call));
     }
     // Nobody waits for it, and a turn that needs the engine will meet the same trouble and say so.
-    void read().catch(() => {}).finally(() => this.#prefills.delete(id))
+    void read()
+      .catch(() => {})
+      .finally(() => this.#prefills.delete(id))
   }
 }

@@ -15,8 +15,13 @@ const encodings: Readonly<Record<string, Undo | undefined>> = {
 }
 
 /** The JSON object in a request body. Throws invalid_json, payload_too_large, unsupported_media_type. */
-export async function readBody(bytes: unknown, encoding: string | undefined, limit: number): Promise<Record<string, unknown>> {
-  if (!Buffer.isBuffer(bytes) || bytes.length === 0) throw new ApiError('invalid_json', 'The request has no body; send a JSON object.')
+export async function readBody(
+  bytes: unknown,
+  encoding: string | undefined,
+  limit: number,
+): Promise<Record<string, unknown>> {
+  if (!Buffer.isBuffer(bytes) || bytes.length === 0)
+    throw new ApiError('invalid_json', 'The request has no body; send a JSON object.')
   return parseObject(await decoded(bytes, encoding, limit))
 }
 
@@ -24,12 +29,17 @@ async function decoded(bytes: Buffer, encoding: string | undefined, limit: numbe
   const name = encoding?.trim().toLowerCase() ?? ''
   if (name === '' || name === 'identity') return bytes
   const undo = encodings[name]
-  if (!undo) throw new ApiError('unsupported_media_type', `Content encoding '${name.slice(0, 40)}' is unknown; send gzip, deflate, br or zstd.`)
+  if (!undo)
+    throw new ApiError(
+      'unsupported_media_type',
+      `Content encoding '${name.slice(0, 40)}' is unknown; send gzip, deflate, br or zstd.`,
+    )
   try {
     return await undo(bytes, { maxOutputLength: limit })
   } catch (e) {
     if (e instanceof ApiError) throw e
-    if (e instanceof RangeError) throw new ApiError('payload_too_large', `The body is over ${limit} bytes once it is unpacked.`)
+    if (e instanceof RangeError)
+      throw new ApiError('payload_too_large', `The body is over ${limit} bytes once it is unpacked.`)
     throw new ApiError('invalid_json', `The body is not valid ${name}.`)
   }
 }
@@ -42,6 +52,7 @@ function unzstd(bytes: Buffer, limit: number): Buffer {
     parts.push(part)
   })
   // In pieces, so that the limit is met before everything is unpacked.
-  for (let at = 0; at < bytes.length; at += 65_536) stream.push(bytes.subarray(at, at + 65_536), at + 65_536 >= bytes.length)
+  for (let at = 0; at < bytes.length; at += 65_536)
+    stream.push(bytes.subarray(at, at + 65_536), at + 65_536 >= bytes.length)
   return Buffer.concat(parts)
 }

@@ -8,19 +8,25 @@ import { SteerError } from '../session/lane.ts'
 import type { Session } from '../session/session.ts'
 
 export type Frame = Readonly<Record<string, unknown>>
-export type Near = { readonly session: Session; readonly tell: (frame: Loose) => void; readonly submit: (request: Create) => void }
+export type Near = {
+  readonly session: Session
+  readonly tell: (frame: Loose) => void
+  readonly submit: (request: Create) => void
+}
 type Handler = (frame: Frame, lane: string | undefined, near: Near) => void
 
 /** The lane a frame names. Throws `invalid_stream_id`, which is answered without one. */
 export function laneOf(frame: Frame): string | undefined {
   const lane = frame['stream_id']
   if (lane === undefined) return undefined
-  if (typeof lane !== 'string' || !lanePattern.test(lane)) throw new ApiError('invalid_stream_id', undefined, 'stream_id')
+  if (typeof lane !== 'string' || !lanePattern.test(lane))
+    throw new ApiError('invalid_stream_id', undefined, 'stream_id')
   return lane
 }
 const idIn = (frame: Frame, field: string): string => {
   const id = frame[field]
-  if (typeof id !== 'string' || id === '') throw new ApiError('invalid_request', `'${field}' must name a response.`, field)
+  if (typeof id !== 'string' || id === '')
+    throw new ApiError('invalid_request', `'${field}' must name a response.`, field)
   return id
 }
 
@@ -32,7 +38,8 @@ const steer: Handler = (frame, _lane, { session, tell }) => {
   const target = idIn(frame, 'previous_response_id')
   const { input } = frame
   try {
-    if (!steered.safeParse(input).success) throw new SteerError('invalid_input', 'Steering takes a text or user messages.')
+    if (!steered.safeParse(input).success)
+      throw new SteerError('invalid_input', 'Steering takes a text or user messages.')
     session.steer(target, parseItems(input, 'input'), input)
   } catch (e) {
     const { code, message } = SteerError.of(e)
@@ -41,7 +48,7 @@ const steer: Handler = (frame, _lane, { session, tell }) => {
   }
 }
 
-export const frames: Readonly<Record<string, Handler | undefined>> = Object.assign(Object.create(null), {
+const handlers: Readonly<Record<string, Handler>> = {
   'response.create': (frame, lane, { submit }) => submit(parseCreate(frame, lane)),
   'response.steer': steer,
   'response.interrupt': (frame, _lane, { session }) => {
@@ -50,11 +57,20 @@ export const frames: Readonly<Record<string, Handler | undefined>> = Object.assi
   },
   'response.inject': (frame, _lane, { tell }) => {
     const response_id = idIn(frame, 'response_id')
-    const error = { code: 'response_not_found', message: 'Responses of this server do not wait for injected input.' } as const
+    const error = {
+      code: 'response_not_found',
+      message: 'Responses of this server do not wait for injected input.',
+    } as const
     const input = Array.isArray(frame['input']) ? frame['input'] : []
     tell({ type: 'response.inject.failed', sequence_number: 0, response_id, input, error })
   },
   'response.append': () => {
-    throw new ApiError('invalid_request', 'response.append belongs to a rollout, which this server does not offer; send response.create with previous_response_id.', 'type')
+    throw new ApiError(
+      'invalid_request',
+      'response.append belongs to a rollout, which this server does not offer; send response.create with previous_response_id.',
+      'type',
+    )
   },
-} satisfies Record<string, Handler>)
+}
+/** By type, and only by the types above: a plain object would also know `constructor`. */
+export const frames: ReadonlyMap<string, Handler> = new Map(Object.entries(handlers))

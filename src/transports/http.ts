@@ -10,12 +10,18 @@ import { resolve } from '../session/resolve.ts'
 import { Session } from '../session/session.ts'
 import type { Principal } from '../turn/ports.ts'
 import { Halt } from '../turn/run.ts'
+import { stamp } from '../turn/trace.ts'
 import { weigh, weighText } from '../turn/weigh.ts'
 import { readBody } from './body.ts'
 import { answerHeaders, type Doors, errorHeaders, responsePaths } from './doors.ts'
 import { type HttpOutlet, JsonOutlet, SseOutlet } from './sse.ts'
 
-type Asked = { readonly principal: Principal; readonly body: () => Promise<Record<string, unknown>>; readonly id: string; readonly query: unknown }
+type Asked = {
+  readonly principal: Principal
+  readonly body: () => Promise<Record<string, unknown>>
+  readonly id: string
+  readonly query: unknown
+}
 type Answer = unknown
 type Route = {
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -41,7 +47,8 @@ export function serveHttp(app: FastifyInstance, doors: Doors): void {
   const beat = setInterval(
     () => {
       const now = Date.now()
-      for (const outlet of alive) if (outlet.done) alive.delete(outlet)
+      for (const outlet of alive)
+        if (outlet.done) alive.delete(outlet)
         else outlet.keepalive(now, doors.limits.keepaliveMs)
     },
     Math.min(1000, Math.max(20, doors.limits.keepaliveMs / 4)),
@@ -62,8 +69,12 @@ export function serveHttp(app: FastifyInstance, doors: Doors): void {
     return reply.code(error.status).headers(errorHeaders(error)).send({ error: error.body })
   })
   app.setNotFoundHandler((request) => {
-    const known = ['GET', 'POST', 'DELETE'].some((method) => app.hasRoute({ method: method as 'GET', url: pathOf(request) }))
-    throw known ? new ApiError('method_not_allowed') : new ApiError('not_found', `There is no path ${pathOf(request).slice(0, 200)}.`)
+    const known = ['GET', 'POST', 'DELETE'].some((method) =>
+      app.hasRoute({ method: method as 'GET', url: pathOf(request) }),
+    )
+    throw known
+      ? new ApiError('method_not_allowed')
+      : new ApiError('not_found', `There is no path ${pathOf(request).slice(0, 200)}.`)
   })
 
   app.get('/healthz', async () => ({ status: 'ok' }))
@@ -106,19 +117,44 @@ export function serveHttp(app: FastifyInstance, doors: Doors): void {
 
 // ── turns ──
 async function create(asked: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>): Promise<void> {
+  const received = stamp()
   const request = parseCreate(await asked.body())
-  turn(request, asked.principal, doors, reply, alive, request.stream ? new SseOutlet(reply.raw) : new JsonOutlet(reply.raw))
+  turn(
+    request,
+    asked.principal,
+    doors,
+    reply,
+    alive,
+    request.stream ? new SseOutlet(reply.raw) : new JsonOutlet(reply.raw),
+    received,
+  )
 }
 async function compact(asked: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>): Promise<void> {
+  const received = stamp()
   const request = parseCompact(await asked.body())
-  const shape = ({ id, created_at, output, usage }: Response): unknown => ({ id, object: 'response.compaction', created_at, output, usage })
-  turn(request, asked.principal, doors, reply, alive, new JsonOutlet(reply.raw, shape))
+  const shape = ({ id, created_at, output, usage }: Response): unknown => ({
+    id,
+    object: 'response.compaction',
+    created_at,
+    output,
+    usage,
+  })
+  turn(request, asked.principal, doors, reply, alive, new JsonOutlet(reply.raw, shape), received)
 }
-function turn(request: Create, principal: Principal, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>, outlet: HttpOutlet): void {
+function turn(
+  request: Create,
+  principal: Principal,
+  doors: Doors,
+  reply: FastifyReply,
+  alive: Set<HttpOutlet>,
+  outlet: HttpOutlet,
+  received: number,
+): void {
   if (doors.draining()) throw new ApiError('server_is_overloaded', 'The server is about to stop; try again.', null, 2)
   const session = new Session(principal, doors, { connection: 'http', failsLate: false })
-  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value)
-  session.create(request, outlet)
+  for (const [name, value] of Object.entries(reply.getHeaders()))
+    if (value !== undefined) reply.raw.setHeader(name, value)
+  session.create(request, outlet, received)
   reply.hijack()
   alive.add(outlet)
   reply.raw.once('close', () => {
@@ -132,7 +168,12 @@ const unknown = (id: string): ApiError => new ApiError('response_not_found', `Re
 const flag = z.enum(['true', 'false']).optional()
 const replay = z.object({ stream: flag, starting_after: z.coerce.number().int().min(0).optional() })
 
-async function retrieve({ principal, id, query }: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>): Promise<Answer> {
+async function retrieve(
+  { principal, id, query }: Asked,
+  doors: Doors,
+  reply: FastifyReply,
+  alive: Set<HttpOutlet>,
+): Promise<Answer> {
   const parsed = replay.safeParse(query)
   if (!parsed.success) throw complain(parsed.error)
   const response = await find(id, principal, doors)
@@ -140,7 +181,8 @@ async function retrieve({ principal, id, query }: Asked, doors: Doors, reply: Fa
   const log = doors.live.log(id, principal.owner)
   if (!log) throw new ApiError('events_gone')
   const outlet = new SseOutlet(reply.raw)
-  for (const [name, value] of Object.entries(reply.getHeaders())) if (value !== undefined) reply.raw.setHeader(name, value)
+  for (const [name, value] of Object.entries(reply.getHeaders()))
+    if (value !== undefined) reply.raw.setHeader(name, value)
   log.attach(outlet, parsed.data.starting_after)
   reply.hijack()
   if (log.ended && parsed.data.starting_after !== undefined && parsed.data.starting_after >= log.next - 1) outlet.end()
@@ -183,7 +225,13 @@ async function inputItems({ principal, id, query }: Asked, doors: Doors): Promis
   const { limit, order, after } = parsed.data
   const page = await doors.settle.input(id, principal.owner, { limit, order, after })
   if (!page) throw unknown(id)
-  return { object: 'list', data: page.items, first_id: page.items[0]?.id ?? null, last_id: page.items.at(-1)?.id ?? null, has_more: page.more }
+  return {
+    object: 'list',
+    data: page.items,
+    first_id: page.items[0]?.id ?? null,
+    last_id: page.items.at(-1)?.id ?? null,
+    has_more: page.more,
+  }
 }
 async function inputTokens({ principal, body }: Asked, doors: Doors): Promise<Answer> {
   const value = await body()
@@ -203,7 +251,8 @@ function asApiError(e: unknown, doors: Doors): ApiError {
   const status = (e as { statusCode?: unknown }).statusCode
   if (status === 413) return new ApiError('payload_too_large')
   if (status === 415) return new ApiError('unsupported_media_type')
-  if (typeof status === 'number' && status < 500) return new ApiError('invalid_request', e instanceof Error ? e.message : undefined)
+  if (typeof status === 'number' && status < 500)
+    return new ApiError('invalid_request', e instanceof Error ? e.message : undefined)
   doors.report(e, 'a request failed')
   return ApiError.of(e)
 }

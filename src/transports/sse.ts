@@ -47,8 +47,13 @@ export class SseOutlet implements HttpOutlet {
     }
     if (room) return undefined
     return new Promise((resolve) => {
-      this.#reply.once('drain', resolve)
-      this.#reply.once('close', resolve)
+      const go = (): void => {
+        this.#reply.off('drain', go)
+        this.#reply.off('close', go)
+        resolve()
+      }
+      this.#reply.on('drain', go)
+      this.#reply.on('close', go)
     })
   }
   refuse(error: ApiError): void {
@@ -97,14 +102,16 @@ export class JsonOutlet implements HttpOutlet {
   }
   send({ event }: Entry): void {
     if (event.type === 'response.failed') this.refuse(failureOf(event.response))
-    else if (event.type === 'response.completed' || event.type === 'response.incomplete') this.#answer(200, JSON.stringify(this.#shape(event.response)))
+    else if (event.type === 'response.completed' || event.type === 'response.incomplete')
+      this.#answer(200, JSON.stringify(this.#shape(event.response)))
   }
   flush(): undefined {
     return undefined
   }
   refuse(error: ApiError): void {
     if (this.done) return
-    if (!this.#reply.headersSent) for (const [name, value] of Object.entries(errorHeaders(error))) this.#reply.setHeader(name, value)
+    if (!this.#reply.headersSent)
+      for (const [name, value] of Object.entries(errorHeaders(error))) this.#reply.setHeader(name, value)
     this.#answer(error.status, errorJson(error))
   }
   end(error?: ApiError): void {

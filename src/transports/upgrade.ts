@@ -9,13 +9,27 @@ import { answerHeaders, type Doors, errorHeaders, errorJson, responsePaths, type
 export function admitUpgrade(request: IncomingMessage, doors: Doors, open: number): Visitor {
   const { websocket, http } = doors.limits
   const path = (request.url ?? '').split('?', 1)[0] ?? ''
-  if (!responsePaths.includes(path)) throw new ApiError('not_found', `There is no socket at ${path.slice(0, 200)}; use /v1/responses.`)
+  if (!responsePaths.includes(path))
+    throw new ApiError('not_found', `There is no socket at ${path.slice(0, 200)}; use /v1/responses.`)
   const visitor = doors.authenticate(request.headers)
   const { origin } = request.headers
   if (origin !== undefined && !http.origins.includes(origin)) throw new ApiError('origin_not_allowed')
-  if (doors.draining()) throw new ApiError('server_is_overloaded', 'The server is about to stop; try another or come back.', null, 1 + randomInt(5))
-  if (open >= websocket.maxSockets) throw new ApiError('server_is_overloaded', `All ${websocket.maxSockets} sockets are in use.`, null, 1 + randomInt(5))
-  if (!websocket.enabled || !visitor.websocket || !inRamp(request, visitor, websocket.ramp)) throw new ApiError('upgrade_required')
+  if (doors.draining())
+    throw new ApiError(
+      'server_is_overloaded',
+      'The server is about to stop; try another or come back.',
+      null,
+      1 + randomInt(5),
+    )
+  if (open >= websocket.maxSockets)
+    throw new ApiError(
+      'server_is_overloaded',
+      `All ${websocket.maxSockets} sockets are in use.`,
+      null,
+      1 + randomInt(5),
+    )
+  if (!websocket.enabled || !visitor.websocket || !inRamp(request, visitor, websocket.ramp))
+    throw new ApiError('upgrade_required')
   return visitor
 }
 
@@ -23,7 +37,9 @@ export function admitUpgrade(request: IncomingMessage, doors: Doors, open: numbe
 function inRamp(request: IncomingMessage, { principal }: Visitor, share: number): boolean {
   if (share >= 1) return true
   const session = request.headers['session-id'] ?? request.headers['x-session-id'] ?? request.socket.remoteAddress ?? ''
-  const digest = createHash('sha256').update(`${principal.owner}\0${String(session)}`).digest()
+  const digest = createHash('sha256')
+    .update(`${principal.owner}\0${String(session)}`)
+    .digest()
   return digest.readUInt32BE(0) / 0x1_0000_0000 < share
 }
 

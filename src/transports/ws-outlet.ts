@@ -20,7 +20,8 @@ export type Wire = {
 }
 
 /** The `,"stream_id":…}` that closes a frame of a named lane. */
-export const tailOf = (lane: string | undefined): string => (lane === undefined ? '}' : `,"stream_id":${JSON.stringify(lane)}}`)
+export const tailOf = (lane: string | undefined): string =>
+  lane === undefined ? '}' : `,"stream_id":${JSON.stringify(lane)}}`
 
 export class WsOutlet implements Outlet {
   readonly #wire: Wire
@@ -39,7 +40,8 @@ export class WsOutlet implements Outlet {
     this.#held.push({ json: this.#tail === '}' ? text : text.slice(0, -1) + this.#tail, small: isDelta(entry.event) })
     this.#last = entry.event.sequence_number
     if (entry.event.type === 'response.created') this.#wire.began(this)
-    else if (isTerminal(entry.event)) this.#wire.ended(this, entry.event.type === 'response.completed' ? 'completed' : 'broken')
+    else if (isTerminal(entry.event))
+      this.#wire.ended(this, entry.event.type === 'response.completed' ? 'completed' : 'broken')
   }
   flush(): Promise<void> | undefined {
     const held = this.#held
@@ -60,7 +62,9 @@ export class WsOutlet implements Outlet {
     return slow
   }
   refuse(error: ApiError): void {
-    this.#frame(`{"type":"error","status":${error.status},"sequence_number":${this.#last},"error":${JSON.stringify(error.body)}`)
+    this.#frame(
+      `{"type":"error","status":${error.status},"sequence_number":${this.#last},"error":${JSON.stringify(error.body)}`,
+    )
     this.#wire.ended(this, 'refused')
   }
   end(): void {

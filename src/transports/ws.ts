@@ -9,6 +9,7 @@ import { parseObject } from '../protocol/json.ts'
 import type { Create } from '../protocol/request.ts'
 import { Session } from '../session/session.ts'
 import type { Principal } from '../turn/ports.ts'
+import { stamp } from '../turn/trace.ts'
 import { answerHeaders, type Doors, type Visitor } from './doors.ts'
 import { frames, laneOf } from './frames.ts'
 import { admitUpgrade, refuseUpgrade } from './upgrade.ts'
@@ -42,7 +43,12 @@ export class Sockets {
   constructor(server: Server, doors: Doors) {
     this.#doors = doors
     const { websocket, keepaliveMs } = doors.limits
-    const tight = { serverNoContextTakeover: true, clientNoContextTakeover: true, serverMaxWindowBits: 10, threshold: 1024 }
+    const tight = {
+      serverNoContextTakeover: true,
+      clientNoContextTakeover: true,
+      serverMaxWindowBits: 10,
+      threshold: 1024,
+    }
     this.#wss = new WebSocketServer({
       noServer: true,
       clientTracking: false,
@@ -54,10 +60,21 @@ export class Sockets {
       for (const [name, value] of Object.entries(answerHeaders(request, doors.version))) lines.push(`${name}: ${value}`)
     })
     this.#wss.on('wsClientError', (error, socket, request) =>
-      refuseUpgrade(request, socket, new ApiError('invalid_request', `Bad upgrade request: ${error.message}.`), doors.version),
+      refuseUpgrade(
+        request,
+        socket,
+        new ApiError('invalid_request', `Bad upgrade request: ${error.message}.`),
+        doors.version,
+      ),
     )
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head))
-    const shortest = Math.min(websocket.pingMs, websocket.pongMs, keepaliveMs, doors.limits.slowReaderMs, websocket.maxAgeMs || Infinity)
+    const shortest = Math.min(
+      websocket.pingMs,
+      websocket.pongMs,
+      keepaliveMs,
+      doors.limits.slowReaderMs,
+      websocket.maxAgeMs || Infinity,
+    )
     this.#beat = setInterval(() => this.#tick(), Math.min(1000, Math.max(20, shortest / 4)))
     this.#beat.unref()
   }
@@ -76,7 +93,12 @@ export class Sockets {
         const connection = new Connection(this, ws, request, visitor, name)
         this.#open.add(connection)
         const client = String(request.headers['user-agent'] ?? '').slice(0, 80)
-        this.#doors.note('socket opened', { connection: name, owner: visitor.principal.owner, client, sockets: this.#open.size })
+        this.#doors.note('socket opened', {
+          connection: name,
+          owner: visitor.principal.owner,
+          client,
+          sockets: this.#open.size,
+        })
         ws.once('close', (code) => {
           this.#open.delete(connection)
           this.#doors.note('socket closed', { connection: name, code, sockets: this.#open.size })
@@ -137,6 +159,8 @@ class Connection implements Wire {
     // In front of the library's own reader, so that a message finds its bytes counted.
     this.socket.prependListener('data', (bytes: Buffer) => this.#received(bytes.length))
     ws.on('message', (data: Buffer, isBinary: boolean) => this.#message(data, isBinary))
+    ws.on('ping', (data) => this.#controlled(data.length))
+    ws.on('pong', (data) => this.#controlled(data.length))
     ws.on('error', () => {
       // The library has closed with the right code; a peer that does not answer is cut off by the beat.
     })
@@ -154,14 +178,18 @@ class Connection implements Wire {
   #message(data: Buffer, isBinary: boolean): void {
     this.#count(-this.#partial)
     this.#partial = 0
+    // Frames that came behind one that has closed the socket.
+    if (this.ws.readyState !== WebSocket.OPEN) return
     if (isBinary) return this.ws.close(1003, 'text frames only')
+    const received = stamp()
     let lane: string | undefined
     try {
       const frame = parseObject(data)
       lane = laneOf(frame)
       const type = frame['type']
-      if (typeof type !== 'string') throw new ApiError('invalid_request', "'type' must be a string, such as 'response.create'.", 'type')
-      const handle = frames[type]
+      if (typeof type !== 'string')
+        throw new ApiError('invalid_request', "'type' must be a string, such as 'response.create'.", 'type')
+      const handle = frames.get(type)
       if (!handle) {
         this.#sockets.unknownFrames++
         return
@@ -169,18 +197,23 @@ class Connection implements Wire {
       handle(frame, lane, {
         session: this.#session,
         tell: (loose) => this.tell(loose, lane),
-        submit: (request) => this.#submit(request, data.length),
+        submit: (request) => this.#submit(request, data.length, received),
       })
     } catch (e) {
       this.#refuse(e, lane)
     }
   }
-  #submit(request: Create, bytes: number): void {
+  #submit(request: Create, bytes: number, received: number): void {
+    if (this.#tooOld(Date.now()))
+      throw new ApiError(
+        'websocket_connection_limit_reached',
+        'The connection has reached its age limit; open a new one.',
+      )
     const outlet = new WsOutlet(this, request.lane)
     this.#outlets.set(outlet, bytes)
     this.#count(bytes)
     try {
-      this.#session.create(request, outlet)
+      this.#session.create(request, outlet, received)
     } catch (e) {
       this.ended(outlet, 'refused')
       throw e
@@ -217,7 +250,14 @@ class Connection implements Wire {
     this.#count(bytes)
     const { maxHeldBytes } = this.#sockets.doors.limits.websocket
     // Only who is in the middle of something big is turned away when memory runs short.
-    if (this.#sockets.heldBytes > maxHeldBytes && this.#partial > 65_536) this.end(1013, 'the server is short of memory')
+    if (this.#sockets.heldBytes > maxHeldBytes && this.#partial > 65_536)
+      this.end(1013, 'the server is short of memory')
+  }
+  /** A control frame is no part of a message: its head of two bytes, its mask of four, its payload. */
+  #controlled(payload: number): void {
+    const bytes = Math.min(this.#partial, payload + 6)
+    this.#partial -= bytes
+    this.#count(-bytes)
   }
   #count(bytes: number): void {
     this.#sockets.heldBytes += bytes
@@ -227,17 +267,25 @@ class Connection implements Wire {
     for (const outlet of this.#outlets.keys()) outlet.keepalive(now, keepaliveMs)
     const unanswered = this.#pinged > this.#lastByte
     if (unanswered && now - this.#pinged > websocket.pongMs) return this.ws.terminate()
-    if (!unanswered && now - Math.max(this.#pinged, this.#lastByte) >= websocket.pingMs && this.ws.readyState === WebSocket.OPEN) {
+    if (
+      !unanswered &&
+      now - Math.max(this.#pinged, this.#lastByte) >= websocket.pingMs &&
+      this.ws.readyState === WebSocket.OPEN
+    ) {
       this.#pinged = now
       this.ws.ping()
     }
-    if (websocket.maxAgeMs > 0 && now - this.#openedAt > websocket.maxAgeMs && this.#session.idle) this.ws.close(1001, 'the connection reached its age limit')
+    if (this.#tooOld(now) && this.#session.idle) this.ws.close(1001, 'the connection reached its age limit')
     if (this.ws.bufferedAmount <= slowReaderBytes) this.#stuck = undefined
     else {
       const written = this.socket.bytesWritten - this.ws.bufferedAmount
       if (this.#stuck?.written !== written) this.#stuck = { written, since: now }
       else if (now - this.#stuck.since > slowReaderMs) this.tooSlow()
     }
+  }
+  #tooOld(now: number): boolean {
+    const { maxAgeMs } = this.#sockets.doors.limits.websocket
+    return maxAgeMs > 0 && now - this.#openedAt > maxAgeMs
   }
   drain(): void {
     this.#draining = true
@@ -260,5 +308,7 @@ class Connection implements Wire {
 function closesAfterFailure(request: IncomingMessage, setting: 'auto' | 'never' | 'always'): boolean {
   if (setting !== 'auto') return setting === 'always'
   const { headers } = request
-  return headers['openai-beta'] !== undefined && headers['user-agent'] === undefined && headers['originator'] === undefined
+  return (
+    headers['openai-beta'] !== undefined && headers['user-agent'] === undefined && headers['originator'] === undefined
+  )
 }

@@ -66,6 +66,13 @@ export class Chain {
   all(): Item[] {
     return (this.since(undefined) ?? []).flatMap((link) => link.items)
   }
+  /** Input that no model has answered: the newest, and that of warm-ups and of turns without output in front of it. */
+  unanswered(): readonly Item[] {
+    if (this.parent?.from !== 'input') return this.items
+    const runs: (readonly Item[])[] = []
+    for (let link: Chain | undefined = this; link && link.from === 'input'; link = link.parent) runs.push(link.items)
+    return runs.reverse().flat()
+  }
   /** Was this call made in the conversation? Looks from the newest link back: a tool loop finds it at once. */
   hasCall(callId: string): boolean {
     for (let link: Chain | undefined = this; link; link = link.parent)

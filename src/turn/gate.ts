@@ -16,7 +16,12 @@ export class Gate {
   #words = ''
   #checking: Promise<void> = Promise.resolve()
 
-  constructor(classifiers: readonly Classifier[], fresh: readonly Item[], context: string | undefined, stop: AbortController) {
+  constructor(
+    classifiers: readonly Classifier[],
+    fresh: readonly Item[],
+    context: string | undefined,
+    stop: AbortController,
+  ) {
     this.#context = context
     this.#stop = stop
     this.#outputs = classifiers.filter((c) => c.looksAt !== 'input')
@@ -67,8 +72,9 @@ export class Gate {
     })
   }
   /** After the last word: every check has answered. */
-  settled(): Promise<void> {
-    return this.#checking
+  async settled(): Promise<void> {
+    await this.#done
+    await this.#checking
   }
 }
 

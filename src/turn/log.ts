@@ -83,8 +83,13 @@ export class Log {
     if (this.#bytes > this.#limit) this.#shrink()
     if (isTerminal(body)) this.#ended = true
   }
-  /** Reads from the event behind number `after`. Throws `events_gone` where that one is no longer kept. */
+  /**
+   * Reads from the event behind number `after`. Throws `events_gone` where that one is no longer kept, `invalid_request`
+   * for a number that was not given yet: such a reader would wait for ever.
+   */
   attach(outlet: Outlet, after = -1): void {
+    if (after >= this.#next && after >= 0)
+      throw new ApiError('invalid_request', `There is no event ${after} yet.`, 'starting_after')
     if (after + 1 < (this.#lines[0]?.first ?? 0)) throw new ApiError('events_gone', undefined, 'starting_after')
     this.#readers.add({ outlet, next: after + 1, waiting: false })
     void this.flush()
@@ -115,7 +120,9 @@ export class Log {
       if (at < 0) {
         this.#readers.delete(reader)
         this.#free?.()
-        return reader.outlet.end(new ApiError('events_gone', 'This reader was too slow; events it had not read are gone.'))
+        return reader.outlet.end(
+          new ApiError('events_gone', 'This reader was too slow; events it had not read are gone.'),
+        )
       }
       for (let n = 0; n < perFlush && at < this.#lines.length; n++, at++) {
         const line = this.#lines[at]
@@ -149,13 +156,18 @@ export class Log {
     }
     return low
   }
-  /** Joins neighbouring deltas of one part; where that is not enough, the oldest events go. */
+  /**
+   * Joins neighbouring deltas of one part; where that is not enough, the oldest events go. What a reader that keeps up
+   * has yet to read is left alone: only slow and later readers meet joined deltas, and numbers that jump over them.
+   */
   #shrink(): void {
+    let unread = this.#next
+    for (const reader of this.#readers) if (!reader.waiting) unread = Math.min(unread, reader.next)
     const lines: Line[] = []
     let run: Line[] = []
     for (const line of this.#lines) {
       const [head] = run
-      if (head && !samePart(head.event, line.event)) {
+      if (head && (line.event.sequence_number >= unread || !samePart(head.event, line.event))) {
         lines.push(joined(head, run))
         run = []
       }
@@ -166,8 +178,10 @@ export class Log {
     this.#bytes = lines.reduce((sum, line) => sum + line.bytes, 0)
     // Down to half, so that this does not run again for every event that follows.
     let drop = 0
+    const old = lines.findIndex((line) => line.event.sequence_number >= unread)
+    const most = old < 0 ? lines.length - 1 : old
     if (this.#bytes > this.#limit * 0.75)
-      while (this.#bytes > this.#limit / 2 && drop < lines.length - 1) this.#bytes -= lines[drop++]?.bytes ?? 0
+      while (this.#bytes > this.#limit / 2 && drop < most) this.#bytes -= lines[drop++]?.bytes ?? 0
     this.#lines = drop > 0 ? lines.slice(drop) : lines
   }
 }

@@ -11,7 +11,15 @@ import type { Delta, EngineUsage, Principal, Seal } from './ports.ts'
 
 type TextPart = { type: 'output_text' | 'refusal' | 'reasoning_text'; text: string }
 type OpenWords = { kind: 'message' | 'reasoning'; id: string; at: number; parts: TextPart[] }
-type OpenCall = { kind: 'function' | 'custom'; id: string; at: number; callId: string; name: string; namespace: string | undefined; text: string }
+type OpenCall = {
+  kind: 'function' | 'custom'
+  id: string
+  at: number
+  callId: string
+  name: string
+  namespace: string | undefined
+  text: string
+}
 type Open = OpenWords | OpenCall | { kind: 'compaction'; id: string; at: number; text: string }
 
 /** How a response ends, other than by an error. */
@@ -57,7 +65,11 @@ export class Output {
   compact(): void {
     const open: Open = { kind: 'compaction', id: newId('cmp'), at: this.#items.length, text: '' }
     this.#open = open
-    this.#emit({ type: 'response.output_item.added', output_index: open.at, item: { type: 'compaction', id: open.id, encrypted_content: '' } })
+    this.#emit({
+      type: 'response.output_item.added',
+      output_index: open.at,
+      item: { type: 'compaction', id: open.id, encrypted_content: '' },
+    })
     this.#emit({ type: 'response.compaction.compacting', item_id: open.id, output_index: open.at })
   }
   /** An item that is part of the output as it stands: a message kept through a compaction. */
@@ -105,7 +117,8 @@ export class Output {
   /** What a client must send before this conversation can go on. */
   get required(): RequiredInput[] {
     return this.#items.flatMap((item): RequiredInput[] => {
-      if (item.type === 'function_call') return [{ type: 'function_call_output', call_id: item.call_id, name: item.name }]
+      if (item.type === 'function_call')
+        return [{ type: 'function_call_output', call_id: item.call_id, name: item.name }]
       if (item.type === 'custom_tool_call') return [{ type: 'custom_tool_call_output', call_id: item.call_id }]
       return []
     })
@@ -132,7 +145,7 @@ export class Output {
     this.breakOff(false)
     const last = { completed_at: now(), usage: usageOf(usage) }
     if (how instanceof ApiError) {
-      const error = { code: how.code, message: how.message, ...(how.param === null ? {} : { param: how.param }) }
+      const error = { code: how.responseCode, message: how.message, ...(how.param === null ? {} : { param: how.param }) }
       return { ...this.#response('failed'), ...last, completed_at: null, error }
     }
     if (how === 'stop') return { ...this.#response('completed'), ...last }
@@ -152,7 +165,12 @@ export class Output {
   }
   steerPending(id: string): void {
     const steer = { id, previous_response_id: this.id }
-    this.#emit({ type: 'response.steer.pending', steer, reason: 'waiting_for_required_input', required_input: this.required })
+    this.#emit({
+      type: 'response.steer.pending',
+      steer,
+      reason: 'waiting_for_required_input',
+      required_input: this.required,
+    })
   }
   flush(): Promise<void> | undefined {
     return this.#log.flush()
@@ -169,7 +187,11 @@ export class Output {
     if (open === undefined) {
       const words: OpenWords = { kind, id: newId(kind === 'message' ? 'msg' : 'rs'), at: this.#items.length, parts: [] }
       open = this.#open = words
-      this.#emit({ type: 'response.output_item.added', output_index: words.at, item: this.#wordsItem(words, 'in_progress') })
+      this.#emit({
+        type: 'response.output_item.added',
+        output_index: words.at,
+        item: this.#wordsItem(words, 'in_progress'),
+      })
     }
     if (open.kind !== 'message' && open.kind !== 'reasoning') throw overlap(kind, open.kind)
     if (open.kind !== kind) throw overlap(kind, open.kind)
@@ -188,7 +210,8 @@ export class Output {
   }
   #endPart(open: OpenWords, part: TextPart): void {
     const place = this.#place(open)
-    if (part.type === 'output_text') this.#emit({ type: 'response.output_text.done', ...place, text: part.text, logprobs: [] })
+    if (part.type === 'output_text')
+      this.#emit({ type: 'response.output_text.done', ...place, text: part.text, logprobs: [] })
     else if (part.type === 'refusal') this.#emit({ type: 'response.refusal.done', ...place, refusal: part.text })
     else this.#emit({ type: 'response.reasoning_text.done', ...place, text: part.text })
     this.#emit({ type: 'response.content_part.done', ...place, part: partOf(part) })
@@ -216,7 +239,8 @@ export class Output {
     if (open?.kind !== 'function' && open?.kind !== 'custom') throw overlap('arguments', open?.kind)
     this.#bytes += text.length
     open.text += text
-    const type = open.kind === 'function' ? 'response.function_call_arguments.delta' : 'response.custom_tool_call_input.delta'
+    const type =
+      open.kind === 'function' ? 'response.function_call_arguments.delta' : 'response.custom_tool_call_input.delta'
     this.#emit({ type, item_id: open.id, output_index: open.at, delta: text })
   }
   #end(status: ItemStatus): void {
@@ -255,10 +279,21 @@ export class Output {
   #wordsItem(open: OpenWords, status: ItemStatus): Item {
     const done = status !== 'in_progress'
     if (open.kind === 'message')
-      return { type: 'message', id: open.id, status, role: 'assistant', content: open.parts.map((p) => partOf(p) as OutputPart) }
+      return {
+        type: 'message',
+        id: open.id,
+        status,
+        role: 'assistant',
+        content: open.parts.map((p) => partOf(p) as OutputPart),
+      }
     const content = open.parts.map((p) => ({ type: 'reasoning_text' as const, text: p.text }))
     const item: Reasoning = { type: 'reasoning', id: open.id, status, summary: [], content }
-    if (done) item.encrypted_content = this.#seal.seal(open.parts.map((p) => p.text).join(''), this.#principal.tenant, 'reasoning')
+    if (done)
+      item.encrypted_content = this.#seal.seal(
+        open.parts.map((p) => p.text).join(''),
+        this.#principal.tenant,
+        'reasoning',
+      )
     return item
   }
   #response(status: ResponseStatus): Response {
@@ -272,10 +307,15 @@ export class Output {
 
 /** A summary as the model sees it in front of what follows; `user`, since many templates take one system message only. */
 export function summaryMessage(text: string): Item {
-  return { type: 'message', role: 'user', content: [{ type: 'input_text', text: `[Summary of the conversation so far]\n${text}` }] }
+  return {
+    type: 'message',
+    role: 'user',
+    content: [{ type: 'input_text', text: `[Summary of the conversation so far]\n${text}` }],
+  }
 }
 const now = (): number => Math.floor(Date.now() / 1000)
-const overlap = (next: string, open: string | undefined): Error => new Error(`engine: ${next} while ${open ?? 'nothing'} is open`)
+const overlap = (next: string, open: string | undefined): Error =>
+  new Error(`engine: ${next} while ${open ?? 'nothing'} is open`)
 
 function partOf(part: TextPart): OutputPart | { type: 'reasoning_text'; text: string } {
   if (part.type === 'output_text') return { type: 'output_text', text: part.text, annotations: [], logprobs: [] }
@@ -286,7 +326,8 @@ function callOf(open: OpenCall, status: ItemStatus): ClientCall {
   const { id, callId: call_id, name, text } = open
   const namespace = open.namespace === undefined ? {} : { namespace: open.namespace }
   const input = status === 'in_progress' ? '' : text
-  if (open.kind === 'function') return { type: 'function_call', id, status, call_id, name, ...namespace, arguments: input }
+  if (open.kind === 'function')
+    return { type: 'function_call', id, status, call_id, name, ...namespace, arguments: input }
   return { type: 'custom_tool_call', id, status, call_id, name, ...namespace, input }
 }
 function usageOf(u: EngineUsage): Usage {

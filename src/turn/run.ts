@@ -95,22 +95,34 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
   }
 
   const { named, fresh, compact } = start
-  const meter = new Meter(() => chain.weight + weighText(settings.instructions ?? '') + weighText(JSON.stringify(settings.tools)))
+  const meter = new Meter(
+    () => chain.weight + weighText(settings.instructions ?? '') + weighText(JSON.stringify(settings.tools)),
+  )
   try {
     output.start()
     for (const item of compact?.kept ?? []) output.keep(item)
+    if (compact) output.compact()
     void output.flush()
     mark(id, 'created')
 
     let ending: Ending = 'stop'
     if (request.generate) {
-      if (compact) output.compact()
-      const spoken = await speak(compact ? chain.add({ ...input, items: [compact.ask] }) : chain, model, meter, turn, deps)
+      const spoken = await speak(
+        compact ? chain.add({ ...input, items: [compact.ask] }) : chain,
+        model,
+        meter,
+        turn,
+        deps,
+      )
       ending = spoken.ending
       const made = { response: id, from: 'model' as const, items: output.seen, wire: output.items }
       // No item, no link: a resend could not show it either. A summary takes the place of everything before it.
       if (compact ? output.summarised : output.items.length > 0)
-        chain = (compact ? Chain.root(principal.owner) : chain).add({ ...made, warm: spoken.warm, checked: spoken.checked })
+        chain = (compact ? Chain.root(principal.owner) : chain).add({
+          ...made,
+          warm: spoken.warm,
+          checked: spoken.checked,
+        })
     }
     // An empty turn still has an id that can be continued: its own link, without items.
     if (chain.response !== id) chain = chain.add({ ...input, items: [] })
@@ -144,8 +156,10 @@ type Spoken = { readonly ending: Ending; readonly warm: unknown; readonly checke
 async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps: Deps): Promise<Spoken> {
   const { id, request, output, stop, principal } = turn
   // A summary is written without tools and in plain text, whatever the request says for answers.
-  const settings = output.compacting ? ({ ...request.settings, tool_choice: 'none', text: { format: { type: 'text' } } } as const) : request.settings
-  const gate = new Gate(deps.classifiers, chain.items, chain.checked, stop)
+  const settings = output.compacting
+    ? ({ ...request.settings, tool_choice: 'none', text: { format: { type: 'text' } } } as const)
+    : request.settings
+  const gate = new Gate(deps.classifiers, chain.unanswered(), chain.checked, stop)
   const call = { id, principal, chain, settings, warm: chain.warm, generate: true, signal: stop.signal }
   let ending: Ending = 'stop'
   let finished = false
@@ -180,7 +194,10 @@ async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps:
         output.apply(delta)
         between = delta.type === 'end'
       }
-      if (output.bytes > deps.outputBytes || (settings.max_output_tokens !== null && meter.pieces > settings.max_output_tokens)) {
+      if (
+        output.bytes > deps.outputBytes ||
+        (settings.max_output_tokens !== null && meter.pieces > settings.max_output_tokens)
+      ) {
         ending = 'length'
         break
       }
@@ -213,4 +230,3 @@ async function orStopped(wait: Promise<void>, signal: AbortSignal): Promise<void
   signal.removeEventListener('abort', onAbort)
   signal.throwIfAborted()
 }
-

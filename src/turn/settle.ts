@@ -17,12 +17,15 @@ export class Settle {
   readonly #limit: number
   readonly #report: (error: unknown, what: string) => void
   readonly #pending = new Map<string, Pending>()
-  readonly #pendingItems = new Map<string, Item>()
+  /** Items of what is pending, each with the newest record that has it. */
+  readonly #pendingItems = new Map<string, { readonly item: Item; readonly record: Stored }>()
   /** Chains of stored responses, so that HTTP continuations need not be read back each turn; weights are tokens. */
   readonly #recent = new Recent<Chain>(512, 16_000_000, (chain) => chain.weight)
   /** Ids that were deleted while a socket may still hold their chains. */
   readonly #gone = new Recent<true>(65_536, Infinity, () => 0)
   #writing: Promise<void> | undefined
+  /** The batch that is on its way. */
+  #saving: Promise<void> | undefined
 
   /** `limit`: records that may wait to be written. `report` hears of writes that failed for good. */
   constructor(store: Store, limit: number, report: (error: unknown, what: string) => void) {
@@ -40,8 +43,7 @@ export class Settle {
     const { id } = record.response
     if (this.isGone(id)) return
     this.#pending.set(id, { record, chain })
-    for (const item of record.input) this.#noteItem(record.owner, item)
-    for (const link of record.links) for (const item of link.items) this.#noteItem(record.owner, item)
+    for (const item of itemsOf(record)) this.#pendingItems.set(`${record.owner}\0${item.id}`, { item, record })
     if (chain) this.#recent.set(id, chain)
     this.#writing ??= this.#write()
   }
@@ -60,18 +62,18 @@ export class Settle {
     return await this.#store.load(id, owner)
   }
   async item(id: string, owner: string): Promise<Item | undefined> {
-    return this.#pendingItems.get(`${owner}\0${id}`) ?? (await this.#store.item(id, owner))
+    return this.#pendingItems.get(`${owner}\0${id}`)?.item ?? (await this.#store.item(id, owner))
   }
   async input(id: string, owner: string, page: Page): Promise<ItemPage | undefined> {
     if (this.isGone(id)) return undefined
-    if (this.#pending.get(id)?.record.owner === owner) await this.#writing
+    if (this.#pending.get(id)?.record.owner === owner) await this.#written(id)
     return await this.#store.input(id, owner, page)
   }
   /** Deletes everywhere, also where a write is still on its way. False for foreign, deleted and unknown ids. */
   async remove(id: string, owner: string): Promise<boolean> {
     const waiting = this.#pending.get(id)
     if (waiting && waiting.record.owner !== owner) return false
-    if (waiting) await this.#writing
+    if (waiting) await this.#written(id)
     const removed = await this.#store.remove(id, owner)
     if (removed || waiting) this.forget(id)
     return removed || waiting !== undefined
@@ -80,6 +82,8 @@ export class Settle {
   forget(id: string): void {
     this.#gone.set(id, true)
     this.#recent.delete(id)
+    const record = this.#pending.get(id)?.record
+    if (record) this.#forgetItems(record)
   }
   isGone(id: string): boolean {
     return this.#gone.get(id) === true
@@ -92,33 +96,51 @@ export class Settle {
     while (this.#writing) await this.#writing
   }
 
-  #noteItem(owner: string, item: Item): void {
-    if (typeof item.id === 'string') this.#pendingItems.set(`${owner}\0${item.id}`, item)
+  #forgetItems(record: Stored): void {
+    for (const { id } of itemsOf(record)) {
+      const key = `${record.owner}\0${id}`
+      if (this.#pendingItems.get(key)?.record === record) this.#pendingItems.delete(key)
+    }
+  }
+  /** Resolves when this one is written or given up; others may still wait behind it. */
+  async #written(id: string): Promise<void> {
+    while (this.#pending.has(id)) await (this.#saving ?? new Promise<void>((resolve) => setImmediate(resolve)))
   }
   async #write(): Promise<void> {
     // Not in the turn that added it: its terminal event leaves first.
     await new Promise<void>((resolve) => setImmediate(resolve))
     while (this.#pending.size > 0) {
       const some = [...this.#pending.values()].slice(0, batch).map((p) => p.record)
-      await this.#save(some)
+      await (this.#saving = this.#save(some))
       for (const record of some) {
         if (this.#pending.get(record.response.id)?.record === record) this.#pending.delete(record.response.id)
+        this.#forgetItems(record)
         mark(record.response.id, 'settled')
       }
-      if (this.#pending.size === 0) this.#pendingItems.clear()
     }
+    this.#saving = undefined
     this.#writing = undefined
   }
+  /** All together; where that fails, one by one, so that a record that cannot be written takes no other with it. */
   async #save(records: readonly Stored[]): Promise<void> {
+    const wanted = records.filter((r) => !this.isGone(r.response.id))
     for (let n = 1; ; n++)
       try {
-        return await this.#store.save(records.filter((r) => !this.isGone(r.response.id)))
+        return await this.#store.save(wanted)
       } catch (error) {
-        if (n === tries) return this.#report(error, `${records.length} responses could not be stored and are lost`)
-        await new Promise<void>((resolve) => setTimeout(resolve, 50 * 4 ** n))
+        if (n < tries) await new Promise<void>((resolve) => setTimeout(resolve, 50 * 4 ** n))
+        else if (wanted.length === 1) return this.#report(error, 'a response could not be stored and is lost')
+        else break
       }
+    for (const record of wanted)
+      await this.#store
+        .save([record])
+        .catch((error: unknown) => this.#report(error, 'a response could not be stored and is lost'))
   }
 }
+/** Every item of a record that has an id, input and output. */
+const itemsOf = ({ input, links }: Stored): Item[] =>
+  [...input, ...links.flatMap((link) => link.items)].filter((item) => typeof item.id === 'string')
 
 /** The newest entries of a map: at most `count` of them, and at most `weight` in all. */
 class Recent<V> {
@@ -155,7 +177,13 @@ class Recent<V> {
  * follow. Where that one was not stored the record leads nowhere and cannot be continued once memory has forgotten it:
  * `store: false` content is never written for the sake of another response.
  */
-export function recordOf(response: Response, owner: string, input: readonly Item[], kept: Chain | undefined, named: Chain): Stored {
+export function recordOf(
+  response: Response,
+  owner: string,
+  input: readonly Item[],
+  kept: Chain | undefined,
+  named: Chain,
+): Stored {
   const since = kept?.since(named)
   const links = since ?? kept?.since(undefined) ?? []
   return {

@@ -9,7 +9,7 @@ import { runAgent, type AgentResult } from '../../src/client/agent.ts'
 import { connect } from '../../src/client/connection.ts'
 import { createFetch } from '../../src/client/fetch.ts'
 import { localTools } from '../../src/client/tools.ts'
-import { run } from '../cli/program.ts'
+import { run, start } from '../cli/program.ts'
 import { eventually, startTestServer, type TestServer } from '../wire/server.ts'
 
 const outside = process.env['CONTINUO_TEST_URL']
@@ -63,7 +63,8 @@ describe('against the real server', () => {
   })
 
   it('a delta gives the same answer as the full input over HTTP', async () => {
-    const socket = new OpenAI({ apiKey: 'k', baseURL: url, fetch: createFetch(), maxRetries: 0 })
+    const socketFetch = createFetch()
+    const socket = new OpenAI({ apiKey: 'k', baseURL: url, fetch: socketFetch, maxRetries: 0 })
     const http = new OpenAI({ apiKey: 'k', baseURL: url, maxRetries: 0 })
     const input: Input = []
     for (let n = 0; n < 4; n++) {
@@ -74,6 +75,7 @@ describe('against the real server', () => {
       expect(overSocket.usage?.input_tokens).toBe(overHttp.usage?.input_tokens)
       input.push(...(overSocket.output as Input))
     }
+    socketFetch.close()
   })
 
   it('the stream over the socket is the stream over HTTP, but for ids and times', async () => {
@@ -158,9 +160,25 @@ describe('against the real server', () => {
     expect(await readFile(join(cwd, 'notes.txt'), 'utf8')).toBe('hello')
   })
 
+  it('`continuo agent` ends with the first Ctrl-C, and so does the response it waits for', async () => {
+    const slow = await startTestServer({ engines: { simulated: { type: 'simulated', tokensPerSecond: 5, rounds: 0 } } })
+    await using program = start(['agent', '--url', `${slow.url}/v1`, '--cwd', cwd, words], { cwd })
+    await eventually(() => expect(program.out().length).toBeGreaterThan(3))
+    program.child.kill('SIGINT')
+    const ended = await program.ended
+    expect(ended.err).toContain('cancelling')
+    expect(ended.code).toBe(130)
+    await slow.quiet(true)
+    await slow.close()
+  })
+
   it('`continuo agent` says what to do when no server answers', async () => {
-    const ended = await run(['agent', '--url', 'http://127.0.0.1:9/v1', 'list'], { cwd })
-    expect(ended.err).toContain('no server answers at http://127.0.0.1:9/v1')
-    expect(ended.code).toBe(1)
+    const gone = await startTestServer()
+    await gone.close()
+    const ended = await run(['agent', '--url', `${gone.url}/v1`, 'list'], { cwd })
+    expect(ended.err).toContain(`no server answers at ${gone.url}/v1`)
+    const named = await run(['agent', '--url', `${gone.url}/v1`, '--model', 'm', 'list'], { cwd })
+    expect(named.err).toContain(`no server answers at ${gone.url}/v1`)
+    expect([ended.code, named.code]).toEqual([1, 1])
   })
 })

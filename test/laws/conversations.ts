@@ -23,7 +23,9 @@ export const words: fc.Arbitrary<string> = fc.oneof(
 )
 const call = fc.record({
   name: fc.constantFrom('ls', 'cat', 'raw'),
-  arguments: fc.dictionary(fc.constantFrom('path', 'n', 'input'), fc.oneof(words, fc.integer()), { maxKeys: 3 }).map((o) => JSON.stringify(o)),
+  arguments: fc
+    .dictionary(fc.constantFrom('path', 'n', 'input'), fc.oneof(words, fc.integer()), { maxKeys: 3 })
+    .map((o) => JSON.stringify(o)),
 })
 const said: fc.Arbitrary<Said> = fc
   .record({
@@ -54,8 +56,10 @@ type Item = { readonly type?: string; readonly [field: string]: unknown }
 /** What a client sends next: outputs for the calls it got, or the user's next words. */
 function answer(step: Step, last: WireResponse | undefined): Item[] {
   const outputs = (last?.output ?? []).flatMap((item): Item[] => {
-    if (item.type === 'function_call') return [{ type: 'function_call_output', call_id: item['call_id'], output: step.output }]
-    if (item.type === 'custom_tool_call') return [{ type: 'custom_tool_call_output', call_id: item['call_id'], output: step.output }]
+    if (item.type === 'function_call')
+      return [{ type: 'function_call_output', call_id: item['call_id'], output: step.output }]
+    if (item.type === 'custom_tool_call')
+      return [{ type: 'custom_tool_call_output', call_id: item['call_id'], output: step.output }]
     return []
   })
   return outputs.length > 0 ? outputs : [{ type: 'message', role: 'user', content: step.user }]
@@ -71,7 +75,12 @@ function resent(item: Item, { strip, sealedOnly }: Step): Item {
 }
 
 /** Holds the conversation and returns how many turns it had. */
-export async function hold(socket: Socket, steps: readonly Step[], how: 'delta' | 'full', extra: object = {}): Promise<void> {
+export async function hold(
+  socket: Socket,
+  steps: readonly Step[],
+  how: 'delta' | 'full',
+  extra: object = {},
+): Promise<void> {
   let last: WireResponse | undefined
   let history: Item[] = []
   for (const step of steps) {
@@ -79,7 +88,15 @@ export async function hold(socket: Socket, steps: readonly Step[], how: 'delta' 
     history = [...history, ...fresh]
     const previous = how === 'delta' && last ? { previous_response_id: last.id } : {}
     const input = how === 'delta' ? fresh : history
-    const { response, error } = await socket.turn({ model: 'm', store: false, instructions: step.instructions, tools, input, ...previous, ...extra })
+    const { response, error } = await socket.turn({
+      model: 'm',
+      store: false,
+      instructions: step.instructions,
+      tools,
+      input,
+      ...previous,
+      ...extra,
+    })
     if (response?.status !== 'completed') throw new Error(`turn failed: ${JSON.stringify(error ?? response)}`)
     last = response
     history = [...history, ...response.output.map((item) => resent(item, step))]

@@ -9,7 +9,10 @@ import { conversations, hold, type Said, type Step } from './conversations.ts'
 const numRuns = Number(process.env['RUNS'] ?? 40)
 
 /** Both ways through servers of their own, so that neither profits from the other. */
-async function bothWays<T>(steps: readonly Step[], start: (said: readonly Said[]) => Promise<{ server: TestServer; got: () => T; end: () => Promise<void> }>): Promise<{ delta: T; full: T }> {
+async function bothWays<T>(
+  steps: readonly Step[],
+  start: (said: readonly Said[]) => Promise<{ server: TestServer; got: () => T; end: () => Promise<void> }>,
+): Promise<{ delta: T; full: T }> {
   const run = async (how: 'delta' | 'full'): Promise<T> => {
     const { server, got, end } = await start(steps.map((s) => s.said))
     try {
@@ -30,7 +33,9 @@ test('law 6: the simulated engine gets the same prompts for deltas and for full 
       steps: [
         ...(reasoning === undefined ? [] : [{ reasoning }]),
         ...(text === undefined ? [] : [{ text }]),
-        ...calls.map((c) => ({ call: c.name === 'raw' ? { name: c.name, input: c.arguments } : { name: c.name, arguments: c.arguments } })),
+        ...calls.map((c) => ({
+          call: c.name === 'raw' ? { name: c.name, input: c.arguments } : { name: c.name, arguments: c.arguments },
+        })),
       ],
     }))
     const engines = { sim: { type: 'simulated', record: true, scenario: { by: 'requests', turns } } }
@@ -56,7 +61,11 @@ test('law 6: a chat-completions server gets byte-identical requests for deltas a
       return {
         ...(reasoning === undefined ? {} : { reasoning }),
         ...(text === undefined ? {} : { text }),
-        calls: calls.map((c) => ({ name: c.name, id: `call_${n++}`, arguments: c.name === 'raw' ? JSON.stringify({ input: c.arguments }) : c.arguments })),
+        calls: calls.map((c) => ({
+          name: c.name,
+          id: `call_${n++}`,
+          arguments: c.name === 'raw' ? JSON.stringify({ input: c.arguments }) : c.arguments,
+        })),
       }
     })
     const engines = { up: { type: 'chat', url: upstream.url } }

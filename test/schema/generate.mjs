@@ -1,5 +1,6 @@
 // Makes wire.json, the schemas of every event and body, from the types of the openai package in the root's node_modules.
 // Run it after that package's version changes: npm --prefix test/schema ci && npm --prefix test/schema run generate
+// With --check it writes nothing and fails where the file is another.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { createGenerator } from 'ts-json-schema-generator'
@@ -21,8 +22,12 @@ const schema = createGenerator({
 
 const definitions = Object.fromEntries(Object.entries(schema.definitions).sort(([a], [b]) => (a < b ? -1 : 1)))
 const events = definitions.ResponseStreamEvent.anyOf.length
-writeFileSync(
-  here('wire.json'),
-  `${JSON.stringify({ $comment: `Generated from openai ${openai.version} by generate.mjs; do not edit.`, openai: openai.version, definitions }, null, 1)}\n`,
+const made = `${JSON.stringify({ $comment: `Generated from openai ${openai.version} by generate.mjs; do not edit.`, openai: openai.version, definitions }, null, 1)}\n`
+if (!process.argv.includes('--check')) writeFileSync(here('wire.json'), made)
+else if (readFileSync(here('wire.json'), 'utf8') !== made) {
+  process.stderr.write('wire.json is not what the types give: run `npm --prefix test/schema run generate`\n')
+  process.exit(1)
+}
+process.stdout.write(
+  `wire.json: openai ${openai.version}, ${Object.keys(definitions).length} definitions, ${events} stream events\n`,
 )
-process.stdout.write(`wire.json: openai ${openai.version}, ${Object.keys(definitions).length} definitions, ${events} stream events\n`)

@@ -1,5 +1,8 @@
 // What is taken from the openai package's types: every event and body that a Responses server may send.
-import type { BetaResponseInjectCreatedEvent, BetaResponseInjectFailedEvent } from 'openai/resources/beta/responses/responses'
+import type {
+  BetaResponseInjectCreatedEvent,
+  BetaResponseInjectFailedEvent,
+} from 'openai/resources/beta/responses/responses'
 import type { Model } from 'openai/resources/models'
 import type { ResponseItemList } from 'openai/resources/responses/input-items'
 import type { InputTokenCountResponse } from 'openai/resources/responses/input-tokens'

@@ -123,7 +123,10 @@ describe('log', () => {
   test('whatever was joined, a reader that resumes anywhere gets exactly the rest of the text', () => {
     fc.assert(
       fc.property(
-        fc.array(fc.tuple(fc.string({ maxLength: 5 }), fc.integer({ min: 0, max: 2 })), { minLength: 1, maxLength: 300 }),
+        fc.array(fc.tuple(fc.string({ maxLength: 5 }), fc.integer({ min: 0, max: 2 })), {
+          minLength: 1,
+          maxLength: 300,
+        }),
         fc.nat(),
         (pieces, cut) => {
           const log = new Log('resp_1', 'o', 12_000)
@@ -136,7 +139,12 @@ describe('log', () => {
             expect(e).toMatchObject({ code: 'events_gone' })
             return
           }
-          expect(reader.text).toBe(pieces.slice(after + 1).map(([text]) => text).join(''))
+          expect(reader.text).toBe(
+            pieces
+              .slice(after + 1)
+              .map(([text]) => text)
+              .join(''),
+          )
           const numbers = reader.events.map((e) => e.sequence_number)
           expect(numbers).toEqual([...numbers].sort((a, b) => a - b))
         },

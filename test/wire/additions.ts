@@ -24,34 +24,54 @@ const event = (type: string, properties: Schema, required: readonly string[]): S
 const own = (name: string, where: string, why: string, change: Change): Addition => ({ name, where, why, change })
 
 export const additions: readonly Addition[] = [
-  own('keepalive', 'event, both transports', 'sent in silence; repeats the last sequence number, 0 before `response.created`', {
-    event: 'keepalive',
-    on: ['sse', 'socket'],
-    schema: event('keepalive', { stream_id: { type: 'string' } }, []),
-  }),
-  own('error (nested)', 'event on SSE', 'the nested shape of the socket, which every client reads; the types have a flat one', {
-    event: 'error',
-    on: ['sse'],
-    schema: event(
-      'error',
-      {
-        status: { type: 'integer' },
-        error: { $ref: '#/definitions/ErrorObject' },
-        headers: { type: 'object', additionalProperties: { type: 'string' } },
-      },
-      ['error'],
-    ),
-  }),
-  own('headers', 'event `error` on the socket', 'what an HTTP answer would have said in headers (`retry-after`); Codex reads it there', {
-    field: 'headers',
-    of: ['ResponsesServerEvent.ResponseWsError'],
-    schema: { type: 'object', additionalProperties: { type: 'string' } },
-  }),
-  own('interrupted', '`incomplete_details.reason`', '`response.interrupt` ended the response; Codex goes on with its id', {
-    value: 'interrupted',
-    field: 'reason',
-    of: ['Response.IncompleteDetails'],
-  }),
+  own(
+    'keepalive',
+    'event, both transports',
+    'sent in silence; repeats the last sequence number, 0 before `response.created`',
+    {
+      event: 'keepalive',
+      on: ['sse', 'socket'],
+      schema: event('keepalive', { stream_id: { type: 'string' } }, []),
+    },
+  ),
+  own(
+    'error (nested)',
+    'event on SSE',
+    'the nested shape of the socket, which every client reads; the types have a flat one',
+    {
+      event: 'error',
+      on: ['sse'],
+      schema: event(
+        'error',
+        {
+          status: { type: 'integer' },
+          error: { $ref: '#/definitions/ErrorObject' },
+          headers: { type: 'object', additionalProperties: { type: 'string' } },
+        },
+        ['error'],
+      ),
+    },
+  ),
+  own(
+    'headers',
+    'event `error` on the socket',
+    'what an HTTP answer would have said in headers (`retry-after`); Codex reads it there',
+    {
+      field: 'headers',
+      of: ['ResponsesServerEvent.ResponseWsError'],
+      schema: { type: 'object', additionalProperties: { type: 'string' } },
+    },
+  ),
+  own(
+    'interrupted',
+    '`incomplete_details.reason`',
+    '`response.interrupt` ended the response; Codex goes on with its id',
+    {
+      value: 'interrupted',
+      field: 'reason',
+      of: ['Response.IncompleteDetails'],
+    },
+  ),
   own('cancelled', '`incomplete_details.reason`', 'a cancel or a lost connection ended the response', {
     value: 'cancelled',
     field: 'reason',
@@ -67,18 +87,27 @@ export const additions: readonly Addition[] = [
     of: ['ResponseUsage'],
     schema: { const: true },
   }),
-  own('context_length_exceeded', '`response.error.code`', 'found after `response.created`; Codex ends the turn on it, and retries others', {
-    value: 'context_length_exceeded',
-    field: 'code',
-    of: ['ResponseError'],
+  own(
+    'context_length_exceeded',
+    '`response.error.code`',
+    'found after `response.created`; Codex ends the turn on it, and retries others',
+    {
+      value: 'context_length_exceeded',
+      field: 'code',
+      of: ['ResponseError'],
+    },
+  ),
+  own('store', 'response', "on the original's wire, not in its types", {
+    field: 'store',
+    of: ['Response'],
+    schema: { type: 'boolean' },
   }),
-  own('store', 'response', 'on the original\'s wire, not in its types', { field: 'store', of: ['Response'], schema: { type: 'boolean' } }),
-  own('frequency_penalty', 'response', 'on the original\'s wire, not in its types', {
+  own('frequency_penalty', 'response', "on the original's wire, not in its types", {
     field: 'frequency_penalty',
     of: ['Response'],
     schema: { type: 'number' },
   }),
-  own('presence_penalty', 'response', 'on the original\'s wire, not in its types', {
+  own('presence_penalty', 'response', "on the original's wire, not in its types", {
     field: 'presence_penalty',
     of: ['Response'],
     schema: { type: 'number' },
@@ -88,36 +117,62 @@ export const additions: readonly Addition[] = [
     of: ['ResponseCustomToolCall'],
     schema: { enum: ['in_progress', 'completed', 'incomplete'] },
   }),
-  own('usage: null', 'response', 'until the terminal event, as on the original\'s wire; the types have it absent', {
+  own('usage: null', 'response', "until the terminal event, as on the original's wire; the types have it absent", {
     shape: { type: 'null' },
     fields: ['usage'],
     of: ['Response'],
   }),
-  own('no output_text', 'response', 'the types require what the SDK computes; it is never sent', { without: 'output_text', of: ['Response'] }),
-  own('no access_programs', 'response', 'hosted only; not on the recorded wire', { without: 'access_programs', of: ['Response'] }),
-  own('user messages', '`output` of `/responses/compact`', 'as on the original\'s wire; the types only have output items', {
-    shape: { $ref: '#/definitions/ResponseInputMessageItem' },
-    fields: ['output'],
-    of: ['CompactedResponse'],
+  own('no output_text', 'response', 'the types require what the SDK computes; it is never sent', {
+    without: 'output_text',
+    of: ['Response'],
   }),
-  own('first_id: null, last_id: null', 'list of input_items', 'where the list is empty; the types have no word for it', {
-    shape: { type: 'null' },
-    fields: ['first_id', 'last_id'],
-    of: ['ResponseItemList'],
+  own('no access_programs', 'response', 'hosted only; not on the recorded wire', {
+    without: 'access_programs',
+    of: ['Response'],
   }),
+  own(
+    'user messages',
+    '`output` of `/responses/compact`',
+    "as on the original's wire; the types only have output items",
+    {
+      shape: { $ref: '#/definitions/ResponseInputMessageItem' },
+      fields: ['output'],
+      of: ['CompactedResponse'],
+    },
+  ),
+  own(
+    'first_id: null, last_id: null',
+    'list of input_items',
+    'where the list is empty; the types have no word for it',
+    {
+      shape: { type: 'null' },
+      fields: ['first_id', 'last_id'],
+      of: ['ResponseItemList'],
+    },
+  ),
   own('newer tools', '`tools` of a response', 'tool types that this server does not know yet are echoed as they came', {
     shape: { $ref: '#/definitions/UnknownType.Tool' },
     of: ['Tool'],
   }),
-  own('newer items', '`data` of input_items', 'item types that this server does not know yet are kept and listed as they came', {
-    shape: { $ref: '#/definitions/UnknownType.ResponseItem' },
-    of: ['ResponseItem'],
-  }),
-  own('input as it came', '`response.steer.failed`, `response.inject.failed`', 'refused input is handed back whatever it was', {
-    shape: {},
-    fields: ['input'],
-    of: ['ResponseSteerFailedEvent.Steer', 'BetaResponseInjectFailedEvent'],
-  }),
+  own(
+    'newer items',
+    '`data` of input_items',
+    'item types that this server does not know yet are kept and listed as they came',
+    {
+      shape: { $ref: '#/definitions/UnknownType.ResponseItem' },
+      of: ['ResponseItem'],
+    },
+  ),
+  own(
+    'input as it came',
+    '`response.steer.failed`, `response.inject.failed`',
+    'refused input is handed back whatever it was',
+    {
+      shape: {},
+      fields: ['input'],
+      of: ['ResponseSteerFailedEvent.Steer', 'BetaResponseInjectFailedEvent'],
+    },
+  ),
 ]
 
 /** Rows of the table in docs/protocol.md, section "Named additions". */

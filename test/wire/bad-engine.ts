@@ -3,7 +3,8 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 
-const chunk = (content: string): string => `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant', content }, finish_reason: null }] })}\n\n`
+const chunk = (content: string): string =>
+  `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { role: 'assistant', content }, finish_reason: null }] })}\n\n`
 
 const ways: Record<string, (reply: ServerResponse) => void> = {
   // Some words, then the connection breaks.
@@ -50,7 +51,11 @@ const ways: Record<string, (reply: ServerResponse) => void> = {
 }
 export const badWays = Object.keys(ways)
 
-export type BadEngine = { readonly url: string; /** Requests that are still open. */ open(): number; close(): Promise<void> }
+export type BadEngine = {
+  readonly url: string
+  /** Requests that are still open. */ open(): number
+  close(): Promise<void>
+}
 export async function startBadEngine(): Promise<BadEngine> {
   let open = 0
   const server: Server = createServer((request, reply) => {

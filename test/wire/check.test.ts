@@ -1,17 +1,45 @@
-import { readFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { additionRows, additions } from './additions.ts'
-import { checkCompaction, checkErrorBody, checkEvent, checkModels, checkResponse, eventTypes, openaiVersion } from './check.ts'
+import {
+  checkCompaction,
+  checkErrorBody,
+  checkEvent,
+  checkModels,
+  checkResponse,
+  eventTypes,
+  openaiVersion,
+} from './check.ts'
 import { responseWith, streamOf, usage } from './good-stream.ts'
 
-const installed = (JSON.parse(readFileSync(new URL('../../node_modules/openai/package.json', import.meta.url), 'utf8')) as { version: string }).version
+const installed = (
+  JSON.parse(readFileSync(new URL('../../node_modules/openai/package.json', import.meta.url), 'utf8')) as {
+    version: string
+  }
+).version
 const socket = { transport: 'socket' } as const
 const sse = { transport: 'sse' } as const
 
 describe('the schemas', () => {
   test('are made from the openai package that is installed', () => {
-    expect(openaiVersion, 'regenerate: npm --prefix test/schema ci && npm --prefix test/schema run generate').toBe(installed)
+    expect(openaiVersion, 'regenerate: npm --prefix test/schema ci && npm --prefix test/schema run generate').toBe(
+      installed,
+    )
   })
+  test.skipIf(!existsSync(new URL('../schema/node_modules', import.meta.url)))(
+    'are what the types give, where the generator is installed',
+    { timeout: 60_000 },
+    () => {
+      const { status, stderr } = spawnSync(
+        process.execPath,
+        [fileURLToPath(new URL('../schema/generate.mjs', import.meta.url)), '--check'],
+        { encoding: 'utf8' },
+      )
+      expect({ status, stderr }).toEqual({ status: 0, stderr: '' })
+    },
+  )
   test('know the 59 stream events, those of the socket, and ours', () => {
     expect(eventTypes('sse')).toHaveLength(59 + 1)
     expect(eventTypes('socket')).toHaveLength(59 + 3 + 2 + 1)
@@ -38,7 +66,15 @@ describe('an event', () => {
   test('with an unknown field anywhere is refused', () => {
     expect(checkEvent({ ...created, more: 1 }, socket)).not.toEqual([])
     expect(checkEvent({ ...created, response: responseWith({ more: 1 }) }, socket)).not.toEqual([])
-    const output = [{ type: 'message', id: 'm', role: 'assistant', status: 'completed', content: [{ type: 'output_text', text: '', annotations: [], more: 1 }] }]
+    const output = [
+      {
+        type: 'message',
+        id: 'm',
+        role: 'assistant',
+        status: 'completed',
+        content: [{ type: 'output_text', text: '', annotations: [], more: 1 }],
+      },
+    ]
     expect(checkEvent({ ...created, response: responseWith({ output }) }, socket)).not.toEqual([])
   })
   test('without a field that the types require is refused', () => {
@@ -51,7 +87,8 @@ describe('an event', () => {
     expect(checkEvent({ ...created, stream_id: 'a' }, sse)).not.toEqual([])
   })
   test('of an unknown type, or none, is refused', () => {
-    for (const bad of [null, [], 1, {}, { type: 1 }, { type: 'response.appended', sequence_number: 0 }]) expect(checkEvent(bad, socket)).not.toEqual([])
+    for (const bad of [null, [], 1, {}, { type: 1 }, { type: 'response.appended', sequence_number: 0 }])
+      expect(checkEvent(bad, socket)).not.toEqual([])
   })
   test('of steering belongs to the socket only', () => {
     const steer = { type: 'response.steer.accepted', sequence_number: 3, steer: { id: 's', previous_response_id: 'r' } }
@@ -76,12 +113,21 @@ describe('an event', () => {
 
 describe('a body', () => {
   test('of a response may have the named additions, and no other value in their place', () => {
-    const interrupted = responseWith({ status: 'incomplete', incomplete_details: { reason: 'interrupted' }, end_turn: false, usage: { ...usage, estimated: true } })
+    const interrupted = responseWith({
+      status: 'incomplete',
+      incomplete_details: { reason: 'interrupted' },
+      end_turn: false,
+      usage: { ...usage, estimated: true },
+    })
     expect(checkResponse(interrupted)).toEqual([])
     expect(checkResponse({ ...interrupted, incomplete_details: { reason: 'bored' } })).not.toEqual([])
     expect(checkResponse({ ...interrupted, end_turn: true })).not.toEqual([])
-    expect(checkResponse(responseWith({ status: 'failed', error: { code: 'context_length_exceeded', message: 'm' } }))).toEqual([])
-    expect(checkResponse(responseWith({ status: 'failed', error: { code: 'server_is_overloaded', message: 'm' } }))).not.toEqual([])
+    expect(
+      checkResponse(responseWith({ status: 'failed', error: { code: 'context_length_exceeded', message: 'm' } })),
+    ).toEqual([])
+    expect(
+      checkResponse(responseWith({ status: 'failed', error: { code: 'server_is_overloaded', message: 'm' } })),
+    ).not.toEqual([])
   })
   test('may echo a newer tool, but not a known one in a wrong shape', () => {
     expect(checkResponse(responseWith({ tools: [{ type: 'telepathy', strength: 9 }] }))).toEqual([])
@@ -96,11 +142,25 @@ describe('a body', () => {
   })
   test('of a compaction has user messages and one sealed item', () => {
     const output = [
-      { type: 'message', id: 'msg_1', role: 'user', status: 'completed', content: [{ type: 'input_text', text: 'hi' }] },
+      {
+        type: 'message',
+        id: 'msg_1',
+        role: 'user',
+        status: 'completed',
+        content: [{ type: 'input_text', text: 'hi' }],
+      },
       { type: 'compaction', id: 'cmp_1', encrypted_content: 'sealed' },
     ]
     expect(checkCompaction({ id: 'resp_1', object: 'response.compaction', created_at: 1, output, usage })).toEqual([])
-    expect(checkCompaction({ id: 'resp_1', object: 'response.compaction', created_at: 1, output: [{ type: 'item_reference', id: 'x' }], usage })).not.toEqual([])
+    expect(
+      checkCompaction({
+        id: 'resp_1',
+        object: 'response.compaction',
+        created_at: 1,
+        output: [{ type: 'item_reference', id: 'x' }],
+        usage,
+      }),
+    ).not.toEqual([])
   })
   test('of models is a list of models', () => {
     const model = { id: 'm', object: 'model', created: 1, owned_by: 'o' }

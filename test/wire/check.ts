@@ -24,14 +24,19 @@ function validator(ref: string): ValidateFunction {
 function problems(ref: string, value: unknown, what: string): string[] {
   const validate = validator(ref)
   if (validate(value)) return []
-  return (validate.errors ?? []).slice(0, 8).map((e) => `${what}${e.instancePath} ${e.message ?? 'is wrong'}${detail(e)}`)
+  return (validate.errors ?? [])
+    .slice(0, 8)
+    .map((e) => `${what}${e.instancePath} ${e.message ?? 'is wrong'}${detail(e)}`)
 }
 function detail(e: ErrorObject): string {
   const { params } = e as { params: Record<string, unknown> }
   const said = params['additionalProperty'] ?? params['allowedValues'] ?? params['allowedValue'] ?? params['tagValue']
   return said === undefined ? '' : ` (${JSON.stringify(said).slice(0, 200)})`
 }
-const body = (name: string, what: string) => (value: unknown): string[] => problems(`#/definitions/Wire/properties/${name}`, value, what)
+const body =
+  (name: string, what: string) =>
+  (value: unknown): string[] =>
+    problems(`#/definitions/Wire/properties/${name}`, value, what)
 
 /** One frame of a socket, or the data of one SSE event, already parsed. */
 export function checkEvent(frame: unknown, on: { readonly transport: Transport }): string[] {
@@ -63,7 +68,8 @@ export const checkModel = body('model', 'model')
 /** An HTTP error: all four keys, and a code that is never null here. */
 export function checkErrorBody(value: unknown): string[] {
   const found = body('error', 'error body')(value)
-  if (found.length === 0 && typeof (value as { error: { code: unknown } }).error.code !== 'string') found.push('error body has no code')
+  if (found.length === 0 && typeof (value as { error: { code: unknown } }).error.code !== 'string')
+    found.push('error body has no code')
   return found
 }
 /** The types have no list of models and no deletion: shapes of the reference pages. */
@@ -77,6 +83,7 @@ export function checkModels(value: unknown): string[] {
 export function checkDeleted(value: unknown): string[] {
   const { id, object, deleted, ...rest } = (value ?? {}) as Record<string, unknown>
   const found = Object.keys(rest).map((key) => `deletion has unknown field ${key}`)
-  if (typeof id !== 'string' || object !== 'response.deleted' || deleted !== true) found.push('deletion is not {id, object, deleted}')
+  if (typeof id !== 'string' || object !== 'response.deleted' || deleted !== true)
+    found.push('deletion is not {id, object, deleted}')
   return found
 }

@@ -5,7 +5,11 @@ export type Frame = { type: string; sequence_number: number; [key: string]: unkn
 type Words = { kind: 'message' | 'reasoning'; parts: { refusal: boolean; deltas: string[] }[] }
 type Call = { kind: 'function_call' | 'custom_tool_call'; deltas: string[] }
 export type PlannedItem = Words | Call | { kind: 'compaction' }
-export type Plan = { readonly items: readonly PlannedItem[]; readonly ending: 'completed' | 'failed' | 'length' | 'cancelled'; readonly lane: string | undefined }
+export type Plan = {
+  readonly items: readonly PlannedItem[]
+  readonly ending: 'completed' | 'failed' | 'length' | 'cancelled'
+  readonly lane: string | undefined
+}
 
 const delta = fc.string({ minLength: 1, maxLength: 6 })
 // Numbered, so that no two orders of them say the same.
@@ -72,7 +76,12 @@ export const usage = {
 export function streamOf(plan: Plan): Frame[] {
   const frames: Frame[] = []
   const emit = (type: string, rest: Record<string, unknown>): void => {
-    frames.push({ type, ...rest, sequence_number: frames.length, ...(plan.lane === undefined ? {} : { stream_id: plan.lane }) })
+    frames.push({
+      type,
+      ...rest,
+      sequence_number: frames.length,
+      ...(plan.lane === undefined ? {} : { stream_id: plan.lane }),
+    })
   }
   const output: Record<string, unknown>[] = []
   emit('response.created', { response: responseWith() })
@@ -104,7 +113,8 @@ function emitItem(planned: PlannedItem, n: number, emit: Emit, output: Record<st
   }
   if ('deltas' in planned) {
     const field = planned.kind === 'function_call' ? 'arguments' : 'input'
-    const stem = planned.kind === 'function_call' ? 'response.function_call_arguments' : 'response.custom_tool_call_input'
+    const stem =
+      planned.kind === 'function_call' ? 'response.function_call_arguments' : 'response.custom_tool_call_input'
     const call = { type: planned.kind, id, call_id: `call_${n}`, name: 'f' }
     emit('response.output_item.added', { output_index: n, item: { ...call, status: 'in_progress', [field]: '' } })
     for (const text of planned.deltas) emit(`${stem}.delta`, { ...at, delta: text })
@@ -113,12 +123,18 @@ function emitItem(planned: PlannedItem, n: number, emit: Emit, output: Record<st
   }
   const message = planned.kind === 'message'
   const words = (content: unknown[], status: string): Record<string, unknown> =>
-    message ? { type: 'message', id, status, role: 'assistant', content } : { type: 'reasoning', id, status, summary: [], content }
+    message
+      ? { type: 'message', id, status, role: 'assistant', content }
+      : { type: 'reasoning', id, status, summary: [], content }
   emit('response.output_item.added', { output_index: n, item: words([], 'in_progress') })
   const content = planned.parts.map(({ refusal, deltas: texts }, index) => {
     const kind = message ? (refusal ? 'refusal' : 'output_text') : 'reasoning_text'
     const field = kind === 'refusal' ? 'refusal' : 'text'
-    const part = (text: string): Record<string, unknown> => ({ type: kind, [field]: text, ...(kind === 'output_text' ? { annotations: [] } : {}) })
+    const part = (text: string): Record<string, unknown> => ({
+      type: kind,
+      [field]: text,
+      ...(kind === 'output_text' ? { annotations: [] } : {}),
+    })
     const place = { ...at, content_index: index }
     const logprobs = kind === 'output_text' ? { logprobs: [] } : {}
     const text = texts.join('')
@@ -132,4 +148,5 @@ function emitItem(planned: PlannedItem, n: number, emit: Emit, output: Record<st
 }
 
 /** The same frames, numbered anew: so that a change must be found by its meaning, not by a gap in the numbers. */
-export const renumbered = (frames: readonly Frame[]): Frame[] => frames.map((frame, n) => ({ ...frame, sequence_number: n }))
+export const renumbered = (frames: readonly Frame[]): Frame[] =>
+  frames.map((frame, n) => ({ ...frame, sequence_number: n }))

@@ -27,7 +27,11 @@ describe('good streams', () => {
   })
   test('a warm-up is created, then completed', () => {
     const [created] = streamOf(text(1, 'a'))
-    const completed = { type: 'response.completed', sequence_number: 1, response: responseWith({ status: 'completed', completed_at: 2, usage }) }
+    const completed = {
+      type: 'response.completed',
+      sequence_number: 1,
+      response: responseWith({ status: 'completed', completed_at: 2, usage }),
+    }
     expect(created && judge([created, completed])).toEqual([])
   })
   test('keepalives repeat the last number and take none', () => {
@@ -42,18 +46,31 @@ describe('good streams', () => {
     const at = frames.findIndex((frame) => frame.type === 'response.output_text.done' && frame['output_index'] === 1)
     const first = frames.find((frame) => frame.type === 'response.output_item.done')?.['item']
     const ends = (over: Record<string, unknown>, type = 'response.incomplete'): Frame[] =>
-      renumbered([...frames.slice(0, at), { type, sequence_number: 0, response: responseWith({ output: [first], usage, ...over }) }])
+      renumbered([
+        ...frames.slice(0, at),
+        { type, sequence_number: 0, response: responseWith({ output: [first], usage, ...over }) },
+      ])
     expect(judge(ends({ status: 'incomplete', incomplete_details: { reason: 'interrupted' } }))).toEqual([])
     expect(judge(ends({ status: 'cancelled', incomplete_details: { reason: 'cancelled' } }))).toEqual([])
     expect(judge(ends({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } }))).not.toEqual([])
     expect(judge(ends({ status: 'completed', completed_at: 2 }, 'response.completed'))).not.toEqual([])
   })
   test('steer.pending may follow the terminal event, in the same numbering, once per accepted steer', () => {
-    const frames = streamOf({ items: [{ kind: 'function_call', deltas: ['{}'] }], ending: 'completed', lane: undefined })
+    const frames = streamOf({
+      items: [{ kind: 'function_call', deltas: ['{}'] }],
+      ending: 'completed',
+      lane: undefined,
+    })
     const steer = { id: 'steer_1', previous_response_id: 'resp_1' }
     const accepted = { type: 'response.steer.accepted', sequence_number: 0, steer }
     const required_input = [{ type: 'function_call_output', call_id: 'call_0', name: 'f' }]
-    const pending = { type: 'response.steer.pending', sequence_number: 0, steer, reason: 'waiting_for_required_input', required_input }
+    const pending = {
+      type: 'response.steer.pending',
+      sequence_number: 0,
+      steer,
+      reason: 'waiting_for_required_input',
+      required_input,
+    }
     const good = renumbered([...frames.slice(0, 3), accepted, ...frames.slice(3), pending])
     expect(judge(good)).toEqual([])
     expect(judge(renumbered([...good, pending]))).not.toEqual([])
@@ -73,7 +90,8 @@ describe('good streams', () => {
 
 describe('a changed stream is refused', () => {
   // `compacting` is a notice that may be missing; everything else is needed.
-  const needed = (frames: readonly Frame[], at: number): boolean => frames[at]?.type !== 'response.compaction.compacting'
+  const needed = (frames: readonly Frame[], at: number): boolean =>
+    frames[at]?.type !== 'response.compaction.compacting'
   const place = fc.nat({ max: 1000 })
   const runs = { numRuns: 400 }
 
@@ -114,14 +132,33 @@ describe('a changed stream is refused', () => {
   })
   test('when an index, a number, an id or a text in it is another', () => {
     fc.assert(
-      fc.property(plans, place, fc.constantFrom('sequence_number', 'output_index', 'content_index', 'item_id', 'delta', 'text', 'refusal', 'arguments', 'input'), (plan, seed, key) => {
-        const frames = streamOf(plan)
-        const having = frames.flatMap((frame, n) => (key in frame ? [n] : []))
-        const at = having[seed % Math.max(1, having.length)]
-        if (at === undefined) return
-        const changed = frames.map((frame, n) => (n === at ? { ...frame, [key]: typeof frame[key] === 'number' ? frame[key] + 1 : `${String(frame[key])}x` } : frame))
-        expect(judge(changed)).not.toEqual([])
-      }),
+      fc.property(
+        plans,
+        place,
+        fc.constantFrom(
+          'sequence_number',
+          'output_index',
+          'content_index',
+          'item_id',
+          'delta',
+          'text',
+          'refusal',
+          'arguments',
+          'input',
+        ),
+        (plan, seed, key) => {
+          const frames = streamOf(plan)
+          const having = frames.flatMap((frame, n) => (key in frame ? [n] : []))
+          const at = having[seed % Math.max(1, having.length)]
+          if (at === undefined) return
+          const changed = frames.map((frame, n) =>
+            n === at
+              ? { ...frame, [key]: typeof frame[key] === 'number' ? frame[key] + 1 : `${String(frame[key])}x` }
+              : frame,
+          )
+          expect(judge(changed)).not.toEqual([])
+        },
+      ),
       runs,
     )
   })

@@ -1,30 +1,22 @@
 // Law 4 as an automaton: what order of events, numbers and texts one response may have, whoever made it.
 import { isDeepStrictEqual } from 'node:util'
+import { callOfEvent, partOfEvent, statusOfTerminal, textOfPart } from './grammar-words.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 type Part = { readonly kind: string; text: string; said: boolean; done: boolean }
-type Open = { readonly item: Fields; readonly parts: Part[]; readonly summary: Part[]; text: string; said: boolean; compacting: boolean }
+type Open = {
+  readonly item: Fields
+  readonly parts: Part[]
+  readonly summary: Part[]
+  text: string
+  said: boolean
+  compacting: boolean
+}
 type Phase = 'start' | 'created' | 'running' | 'ended'
 
 /** `joined`: a replay, where deltas of one part may have been joined under the number of the last. */
 export type GrammarOptions = { readonly joined?: boolean }
 
-const textOfPart: Readonly<Record<string, string>> = { output_text: 'text', refusal: 'refusal', reasoning_text: 'text', summary_text: 'text' }
-const partOfEvent: Readonly<Record<string, string>> = {
-  'response.output_text': 'output_text',
-  'response.refusal': 'refusal',
-  'response.reasoning_text': 'reasoning_text',
-  'response.reasoning_summary_text': 'summary_text',
-}
-const callOfEvent: Readonly<Record<string, readonly [type: string, field: string]>> = {
-  'response.function_call_arguments': ['function_call', 'arguments'],
-  'response.custom_tool_call_input': ['custom_tool_call', 'input'],
-}
-const statusOfTerminal: Readonly<Record<string, readonly string[]>> = {
-  'response.completed': ['completed'],
-  'response.failed': ['failed'],
-  'response.incomplete': ['incomplete', 'cancelled'],
-}
 const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {})
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
 
@@ -60,7 +52,11 @@ export class Grammar {
     this.#problems = []
     const e = fields(event)
     const type = String(e['type'])
-    if (type === 'keepalive') this.#expect(e['sequence_number'] === this.#last, `keepalive has number ${String(e['sequence_number'])}, not ${this.#last}`)
+    if (type === 'keepalive')
+      this.#expect(
+        e['sequence_number'] === this.#last,
+        `keepalive has number ${String(e['sequence_number'])}, not ${this.#last}`,
+      )
     else {
       this.#number(e, type)
       this.#place(e, type)
@@ -113,32 +109,53 @@ export class Grammar {
     this.#same(response)
     this.#expect(response['status'] === status, `status is ${String(response['status'])}`)
     this.#expect(list(response['output']).length === 0, 'output is not empty yet')
-    this.#expect(response['usage'] == null && response['completed_at'] == null && response['error'] == null, 'says how it ended')
+    this.#expect(
+      response['usage'] == null && response['completed_at'] == null && response['error'] == null,
+      'says how it ended',
+    )
   }
   /** What a response says about its request never changes. */
   #same(response: Fields): void {
-    const differs = ['id', 'created_at', 'model', 'previous_response_id', 'instructions', 'tools', 'tool_choice', 'store', 'metadata'].filter(
-      (key) => !isDeepStrictEqual(response[key], this.#first[key]),
-    )
+    const differs = [
+      'id',
+      'created_at',
+      'model',
+      'previous_response_id',
+      'instructions',
+      'tools',
+      'tool_choice',
+      'store',
+      'metadata',
+    ].filter((key) => !isDeepStrictEqual(response[key], this.#first[key]))
     this.#expect(differs.length === 0, `changed: ${differs.join(', ')}`)
   }
 
   #added(e: Fields): void {
     this.#expect(this.#open === undefined, 'an item is still open')
-    this.#expect(e['output_index'] === this.#done.length, `output_index is ${String(e['output_index'])}, not ${this.#done.length}`)
+    this.#expect(
+      e['output_index'] === this.#done.length,
+      `output_index is ${String(e['output_index'])}, not ${this.#done.length}`,
+    )
     const item = fields(e['item'])
     const id = item['id']
     this.#expect(typeof id === 'string' && id !== '', 'item has no id')
     this.#expect(!this.#ids.has(String(id)), 'item id was used before')
     this.#ids.add(String(id))
-    this.#expect(item['status'] === undefined || item['status'] === 'in_progress', `item status is ${String(item['status'])}`)
+    this.#expect(
+      item['status'] === undefined || item['status'] === 'in_progress',
+      `item status is ${String(item['status'])}`,
+    )
     for (const key of ['content', 'summary']) this.#expect(list(item[key]).length === 0, `item begins with ${key}`)
     for (const key of ['arguments', 'input']) this.#expect((item[key] ?? '') === '', `item begins with ${key}`)
-    if (String(item['type']).endsWith('_call') && 'call_id' in item) this.#expect(typeof item['call_id'] === 'string' && item['call_id'] !== '', 'call has no call_id')
+    if (String(item['type']).endsWith('_call') && 'call_id' in item)
+      this.#expect(typeof item['call_id'] === 'string' && item['call_id'] !== '', 'call has no call_id')
     this.#open = { item, parts: [], summary: [], text: '', said: false, compacting: false }
   }
   #inItem(e: Fields, type: string, open: Open): void {
-    this.#expect(e['output_index'] === this.#done.length, `output_index is ${String(e['output_index'])}, not ${this.#done.length}`)
+    this.#expect(
+      e['output_index'] === this.#done.length,
+      `output_index is ${String(e['output_index'])}, not ${this.#done.length}`,
+    )
     if (type === 'response.output_item.done') return this.#itemDone(e, open)
     this.#expect(e['item_id'] === open.item['id'], 'item_id is not the open item')
     if (type === 'response.compaction.compacting') {
@@ -164,7 +181,10 @@ export class Grammar {
     const part = fields(e['part'])
     const kind = String(part['type'])
     this.#expect(part[textOfPart[kind] ?? 'text'] === '', 'part does not begin empty')
-    const wanted: Readonly<Record<string, readonly string[]>> = { message: ['output_text', 'refusal'], reasoning: ['reasoning_text', 'summary_text'] }
+    const wanted: Readonly<Record<string, readonly string[]>> = {
+      message: ['output_text', 'refusal'],
+      reasoning: ['reasoning_text', 'summary_text'],
+    }
     this.#expect((wanted[String(this.#open?.item['type'])] ?? []).includes(kind), `${kind} is no part of this item`)
     parts.push({ kind, text: '', said: false, done: false })
   }
@@ -187,7 +207,10 @@ export class Grammar {
     this.#expect(part.said, 'the text of the part is not done')
     this.#expect(e[index] === parts.length - 1, `${index} is ${String(e[index])}, not ${parts.length - 1}`)
     const said = fields(e['part'])
-    this.#expect(said['type'] === part.kind && said[textOfPart[part.kind] ?? 'text'] === part.text, 'part is not what its deltas said')
+    this.#expect(
+      said['type'] === part.kind && said[textOfPart[part.kind] ?? 'text'] === part.text,
+      'part is not what its deltas said',
+    )
     part.done = true
   }
   #callText(e: Fields, verb: string, [type, field]: readonly [string, string], open: Open): void {
@@ -222,17 +245,27 @@ export class Grammar {
     const status = String(response['status'])
     this.#expect(statuses.includes(status), `status is ${status}`)
     // A warm-up: created, then completed, nothing between.
-    if (this.#phase === 'created' && type === 'response.completed') this.#expect(list(response['output']).length === 0, 'has output, but no response.in_progress')
+    if (this.#phase === 'created' && type === 'response.completed')
+      this.#expect(list(response['output']).length === 0, 'has output, but no response.in_progress')
     if (this.#open) {
-      const left = reason === 'interrupted' || reason === 'cancelled' || (this.#open.item['type'] === 'compaction' && status !== 'completed')
+      const left =
+        reason === 'interrupted' ||
+        reason === 'cancelled' ||
+        (this.#open.item['type'] === 'compaction' && status !== 'completed')
       this.#expect(left, 'an item is still open')
     }
     this.#same(response)
     const { output } = response
-    this.#expect(Array.isArray(output) && isDeepStrictEqual(output, this.#done), 'output is not the items that were done')
+    this.#expect(
+      Array.isArray(output) && isDeepStrictEqual(output, this.#done),
+      'output is not the items that were done',
+    )
     this.#expect((status === 'failed') === (response['error'] != null), 'error and status disagree')
     this.#expect((type === 'response.incomplete') === (reason !== undefined), 'incomplete_details and status disagree')
-    this.#expect((status === 'completed') === (typeof response['completed_at'] === 'number'), 'completed_at and status disagree')
+    this.#expect(
+      (status === 'completed') === (typeof response['completed_at'] === 'number'),
+      'completed_at and status disagree',
+    )
     this.#expect(typeof response['usage'] === 'object' && response['usage'] !== null, 'has no usage')
     const broken = this.#done.some((item) => item['status'] === 'incomplete')
     this.#expect(!broken || status !== 'completed', 'is completed with a broken-off item')
@@ -260,5 +293,8 @@ export class Grammar {
 
 function sameParts(value: unknown, parts: readonly Part[]): boolean {
   const said = list(value).map(fields)
-  return said.length === parts.length && parts.every((p, n) => said[n]?.['type'] === p.kind && said[n]?.[textOfPart[p.kind] ?? 'text'] === p.text)
+  return (
+    said.length === parts.length &&
+    parts.every((p, n) => said[n]?.['type'] === p.kind && said[n]?.[textOfPart[p.kind] ?? 'text'] === p.text)
+  )
 }

@@ -6,7 +6,11 @@ import { type Frame, type Turned, turned } from './socket.ts'
 import { violation } from './violations.ts'
 
 export type Answer = { readonly status: number; readonly headers: Headers; readonly json: Record<string, unknown> }
-export type Streamed = Turned & { readonly status: number; readonly headers: Headers; readonly json: Record<string, unknown> | undefined }
+export type Streamed = Turned & {
+  readonly status: number
+  readonly headers: Headers
+  readonly json: Record<string, unknown> | undefined
+}
 type Call = { readonly body?: unknown; readonly headers?: Record<string, string>; readonly signal?: AbortSignal }
 
 /** Which schema the 2xx body of a route must fit. */
@@ -48,7 +52,11 @@ export class Http {
       violation([`${method} ${path}: ${reply.status} is no JSON`], said)
     }
     const fits = reply.ok ? bodyCheck(method, path) : check.checkErrorBody
-    if (fits) violation(fits(json).map((problem) => `${method} ${path}: ${problem}`), json)
+    if (fits)
+      violation(
+        fits(json).map((problem) => `${method} ${path}: ${problem}`),
+        json,
+      )
     return { status: reply.status, headers: reply.headers, json }
   }
   /** POST /v1/responses with `stream: true`, read to its end. */
@@ -74,7 +82,10 @@ export class Http {
     return { ...turned(events), status: reply.status, headers: reply.headers, json: undefined }
   }
   #fetch(method: string, path: string, { body, headers, signal }: Call): Promise<Response> {
-    const bytes = body === undefined || typeof body === 'string' || body instanceof Uint8Array ? (body as string | Uint8Array<ArrayBuffer> | undefined) : JSON.stringify(body)
+    const bytes =
+      body === undefined || typeof body === 'string' || body instanceof Uint8Array
+        ? (body as string | Uint8Array<ArrayBuffer> | undefined)
+        : JSON.stringify(body)
     return fetch(this.#url + path, {
       method,
       headers: {

@@ -16,12 +16,35 @@ const png =
   'iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAKElEQVR4nO3NsQ0AAAzCMP5/un0CNkuZ41wybXsHAAAAAAAAAAAAxR4yw/wuPL6QkAAAAABJRU5ErkJggg=='
 
 /** Fields the suite wants to be there and no null; then those that may be null but must be there. */
-const present = ['id', 'created_at', 'status', 'model', 'output', 'tools', 'tool_choice', 'truncation', 'parallel_tool_calls', 'text', 'top_p'].concat(
-  ['temperature', 'presence_penalty', 'frequency_penalty', 'top_logprobs', 'store', 'background', 'service_tier'],
-)
-const nullable = ['completed_at', 'error', 'incomplete_details', 'instructions', 'max_output_tokens', 'max_tool_calls'].concat(
-  ['previous_response_id', 'prompt_cache_key', 'reasoning', 'safety_identifier', 'usage'],
-)
+const present = [
+  'id',
+  'created_at',
+  'status',
+  'model',
+  'output',
+  'tools',
+  'tool_choice',
+  'truncation',
+  'parallel_tool_calls',
+  'text',
+  'top_p',
+].concat([
+  'temperature',
+  'presence_penalty',
+  'frequency_penalty',
+  'top_logprobs',
+  'store',
+  'background',
+  'service_tier',
+])
+const nullable = [
+  'completed_at',
+  'error',
+  'incomplete_details',
+  'instructions',
+  'max_output_tokens',
+  'max_tool_calls',
+].concat(['previous_response_id', 'prompt_cache_key', 'reasoning', 'safety_identifier', 'usage'])
 function whole(value: unknown): WireResponse {
   const response = value as WireResponse
   for (const field of present) expect(response[field], field).not.toBeNull()
@@ -56,7 +79,11 @@ const scenarios: Record<string, () => Promise<void>> = {
     await created({ input: [{ type: 'message', role: 'system', content: 'You are a pirate.' }, ...say('Say hello.')] })
   },
   'tool-calling': async () => {
-    const parameters = { type: 'object', properties: { location: { type: 'string', description: 'a city' } }, required: ['location'] }
+    const parameters = {
+      type: 'object',
+      properties: { location: { type: 'string', description: 'a city' } },
+      required: ['location'],
+    }
     const tools = [{ type: 'function', name: 'get_weather', description: 'Weather of a place', parameters }]
     const { output } = await created({ input: say("What's the weather like in San Francisco?"), tools })
     const call = output.find((item) => item.type === 'function_call')
@@ -64,11 +91,20 @@ const scenarios: Record<string, () => Promise<void>> = {
     expect(JSON.parse(String(call?.['arguments']))).toEqual({ location: expect.any(String) })
   },
   'image-input': async () => {
-    const content = [{ type: 'input_text', text: 'What is this?' }, { type: 'input_image', image_url: `data:image/png;base64,${png}` }]
+    const content = [
+      { type: 'input_text', text: 'What is this?' },
+      { type: 'input_image', image_url: `data:image/png;base64,${png}` },
+    ]
     await created({ input: [{ type: 'message', role: 'user', content }] })
   },
   'multi-turn': async () => {
-    await created({ input: [...say('My name is Alice.'), { type: 'message', role: 'assistant', content: 'Hello Alice!' }, ...say('What is my name?')] })
+    await created({
+      input: [
+        ...say('My name is Alice.'),
+        { type: 'message', role: 'assistant', content: 'Hello Alice!' },
+        ...say('What is my name?'),
+      ],
+    })
   },
   'assistant-phase': async () => {
     const history = { type: 'message', role: 'assistant', phase: 'commentary', content: 'Looking at it.' }
@@ -76,12 +112,23 @@ const scenarios: Record<string, () => Promise<void>> = {
   },
   'response-output-phase-schema': async () => {
     const content = [{ type: 'output_text', text: 'a', annotations: [], logprobs: [] }]
-    const output = ['commentary', 'final_answer'].map((phase) => ({ type: 'message', id: phase, role: 'assistant', status: 'completed', phase, content }))
+    const output = ['commentary', 'final_answer'].map((phase) => ({
+      type: 'message',
+      id: phase,
+      role: 'assistant',
+      status: 'completed',
+      phase,
+      content,
+    }))
     expect(checkResponse(responseWith({ output }))).toEqual([])
     expect(checkResponse(responseWith({ output: [{ ...output[0], phase: 'thinking' }] }))).not.toEqual([])
   },
   'compact-response': async () => {
-    const { status, json } = await http.post('/v1/responses/compact', { model, input: say('Remember the word blue.'), prompt_cache_key: 'k' })
+    const { status, json } = await http.post('/v1/responses/compact', {
+      model,
+      input: say('Remember the word blue.'),
+      prompt_cache_key: 'k',
+    })
     expect(status).toBe(200)
     expect(json).toMatchObject({ object: 'response.compaction', usage: expect.anything() })
     expect((json['output'] as { type: string }[]).map((item) => item.type)).toContain('compaction')
@@ -106,7 +153,9 @@ const scenarios: Record<string, () => Promise<void>> = {
   'websocket-continuation': async () => {
     const socket = await server.socket()
     const one = done(await socket.turn({ model, store: false, input: say('The code word is plum.') }))
-    const two = done(await socket.turn({ model, store: false, previous_response_id: one.id, input: say('What is it?') }))
+    const two = done(
+      await socket.turn({ model, store: false, previous_response_id: one.id, input: say('What is it?') }),
+    )
     expect(two['previous_response_id']).toBe(one.id)
     await socket.close()
   },
@@ -116,14 +165,26 @@ const scenarios: Record<string, () => Promise<void>> = {
     await first.close()
     const second = await server.socket()
     const lost = await second.turn({ model, store: false, previous_response_id: one.id, input: say('Two.') })
-    expect(lost.error).toMatchObject({ status: 400, code: 'previous_response_not_found', param: 'previous_response_id' })
+    expect(lost.error).toMatchObject({
+      status: 400,
+      code: 'previous_response_not_found',
+      param: 'previous_response_id',
+    })
     done(await second.turn({ model, store: false, input: [...say('One.'), ...say('Two.')] }))
     await second.close()
   },
   'websocket-previous-response-not-found': async () => {
     const socket = await server.socket()
-    const lost = await socket.turn({ model, previous_response_id: 'resp_00000000000000000000000000000000', input: say('Hi.') })
-    expect(lost.error).toMatchObject({ status: 400, code: 'previous_response_not_found', param: 'previous_response_id' })
+    const lost = await socket.turn({
+      model,
+      previous_response_id: 'resp_00000000000000000000000000000000',
+      input: say('Hi.'),
+    })
+    expect(lost.error).toMatchObject({
+      status: 400,
+      code: 'previous_response_not_found',
+      param: 'previous_response_id',
+    })
     await socket.close()
   },
   'websocket-failed-continuation-evicts-cache': async () => {

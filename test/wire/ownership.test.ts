@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { responsePaths } from '../../src/transports/doors.ts'
 import { frames } from '../../src/transports/frames.ts'
 import { routes } from '../../src/transports/http.ts'
+import { type Ask, asks, hello, type Named, nameless, type Tell, tells } from './ownership-table.ts'
 import { pause, startTestServer, type TestServer } from './server.ts'
 import type { Socket, WireResponse } from './socket.ts'
 
@@ -12,12 +13,9 @@ const keys = ['a/1', 'a/2', 'b/1', 'b/2'].map((name) => {
   return { tenant, id, secret: `secret-${tenant}-${id}` }
 })
 const secretOf = (name: string): string => `secret-${name.replace('/', '-')}`
-/** Something that may or may not be the asker's: ids of a response and of an item in it. */
-type Named = { readonly response: string; readonly item: string }
 type Said = { readonly status: number; readonly body: unknown; readonly headers: readonly string[] }
 
 let server: TestServer
-const hello = { model: 'm', input: [{ role: 'user', content: 'hello' }] }
 const made = (response: WireResponse): Named => ({ response: response.id, item: String(response.output[0]?.['id']) })
 async function create(key: string, body: Record<string, unknown> = {}): Promise<Named> {
   const { status, json } = await server.http(secretOf(key)).post('/v1/responses', { ...hello, ...body })
@@ -37,24 +35,6 @@ function without({ response, item }: Named, said: Said): Said {
   return { ...said, body: JSON.parse(text) }
 }
 
-// ── what can be asked over HTTP: one row per way to name something, each under the route it belongs to ──
-type Ask = { readonly covers: string; readonly name: string; readonly method: string; path(n: Named): string; body?(n: Named): unknown }
-const asks: Ask[] = [
-  { covers: 'GET /:id', name: 'retrieve', method: 'GET', path: (n) => `/${n.response}` },
-  { covers: 'GET /:id', name: 'stream', method: 'GET', path: (n) => `/${n.response}?stream=true` },
-  { covers: 'GET /:id', name: 'stream from 3 on', method: 'GET', path: (n) => `/${n.response}?stream=true&starting_after=3` },
-  { covers: 'DELETE /:id', name: 'delete', method: 'DELETE', path: (n) => `/${n.response}` },
-  { covers: 'POST /:id/cancel', name: 'cancel', method: 'POST', path: (n) => `/${n.response}/cancel` },
-  { covers: 'GET /:id/input_items', name: 'list the input', method: 'GET', path: (n) => `/${n.response}/input_items` },
-  { covers: 'GET /:id/input_items', name: 'list the input behind an item', method: 'GET', path: (n) => `/${n.response}/input_items?after=${n.item}` },
-  { covers: 'POST ', name: 'continue', method: 'POST', path: () => '', body: (n) => ({ ...hello, previous_response_id: n.response }) },
-  { covers: 'POST ', name: 'continue, streamed', method: 'POST', path: () => '', body: (n) => ({ ...hello, stream: true, previous_response_id: n.response }) },
-  { covers: 'POST ', name: 'refer to an item', method: 'POST', path: () => '', body: (n) => ({ ...hello, input: [{ type: 'item_reference', id: n.item }] }) },
-  { covers: 'POST /compact', name: 'compact', method: 'POST', path: () => '/compact', body: (n) => ({ model: 'm', previous_response_id: n.response }) },
-  { covers: 'POST /compact', name: 'compact an item', method: 'POST', path: () => '/compact', body: (n) => ({ model: 'm', input: [{ type: 'item_reference', id: n.item }] }) },
-  { covers: 'POST /input_tokens', name: 'count', method: 'POST', path: () => '/input_tokens', body: (n) => ({ ...hello, previous_response_id: n.response }) },
-  { covers: 'POST /input_tokens', name: 'count an item', method: 'POST', path: () => '/input_tokens', body: (n) => ({ model: 'm', input: [{ type: 'item_reference', id: n.item }] }) },
-]
 async function askHttp(ask: Ask, base: string, key: string, named: Named): Promise<Said> {
   const body = ask.body?.(named)
   const reply = await fetch(server.url + base + ask.path(named), {
@@ -63,36 +43,32 @@ async function askHttp(ask: Ask, base: string, key: string, named: Named): Promi
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   })
   const text = await reply.text()
-  return without(named, { status: reply.status, body: text.startsWith('{') ? JSON.parse(text) : text, headers: [...reply.headers.keys()].sort() })
+  return without(named, {
+    status: reply.status,
+    body: text.startsWith('{') ? JSON.parse(text) : text,
+    headers: [...reply.headers.keys()].sort(),
+  })
 }
 
-// ── and over a socket ──
-type Tell = { readonly covers: string; readonly name: string; frame(n: Named): Record<string, unknown>; /** The maker is told the same, for the reason given. */ readonly alike?: string }
-const tells: Tell[] = [
-  { covers: 'response.create', name: 'continue', frame: (n) => ({ ...hello, previous_response_id: n.response }) },
-  { covers: 'response.create', name: 'continue without storing', frame: (n) => ({ ...hello, store: false, previous_response_id: n.response }) },
-  { covers: 'response.create', name: 'warm up', frame: (n) => ({ ...hello, generate: false, previous_response_id: n.response }) },
-  { covers: 'response.create', name: 'compact', frame: (n) => ({ model: 'm', input: [{ type: 'compaction_trigger' }], previous_response_id: n.response }) },
-  { covers: 'response.create', name: 'refer to an item', frame: (n) => ({ ...hello, input: [{ type: 'item_reference', id: n.item }] }) },
-  { covers: 'response.steer', name: 'steer', frame: (n) => ({ previous_response_id: n.response, input: 'more' }), alike: 'steering works on the connection of the response only' },
-  { covers: 'response.interrupt', name: 'interrupt', frame: (n) => ({ response_id: n.response }), alike: 'interrupting works on the connection of the response only' },
-  { covers: 'response.inject', name: 'inject', frame: (n) => ({ response_id: n.response, input: [] }), alike: 'no response waits for injected input' },
-]
-/** Frames that name nothing. */
-const nameless = new Set(['response.append'])
 async function tellSocket(tell: Tell, socket: Socket, named: Named): Promise<Said> {
   socket.send({ type: tell.covers, ...tell.frame(named) })
-  const body = await socket.next((frame) => ['error', 'response.created', 'response.steer.failed', 'response.inject.failed'].includes(frame.type))
+  const body = await socket.next((frame) =>
+    ['error', 'response.created', 'response.steer.failed', 'response.inject.failed'].includes(frame.type),
+  )
   return without(named, { status: Number(body['status'] ?? 0), body, headers: [] })
 }
 
 describe('the matrix', () => {
   test('has a row for every route', () => {
-    const missing = routes.map((route) => `${route.method} ${route.path}`).filter((route) => !asks.some((ask) => ask.covers === route))
+    const missing = routes
+      .map((route) => `${route.method} ${route.path}`)
+      .filter((route) => !asks.some((ask) => ask.covers === route))
     expect(missing).toEqual([])
   })
   test('has a row for every frame', () => {
-    expect(Object.keys(frames).filter((type) => !nameless.has(type) && !tells.some((tell) => tell.covers === type))).toEqual([])
+    expect(
+      [...frames.keys()].filter((type) => !nameless.has(type) && !tells.some((tell) => tell.covers === type)),
+    ).toEqual([])
   })
 })
 
@@ -116,22 +92,30 @@ describe.each(['memory', 'sqlite'])('with the %s store', (kind) => {
   const goneOf = (key: string): Named => gone.get(key) ?? unknown
 
   describe.each(['a/2', 'b/1', 'b/2'])('the key %s', (key) => {
-    test.each(asks.map((ask) => [ask.name, ask] as const))('cannot %s over HTTP what is not its own', async (_, ask) => {
-      for (const base of responsePaths) {
-        const nothing = await askHttp(ask, base, key, unknown)
-        expect(nothing.status).toBeGreaterThanOrEqual(400)
-        expect(nothing.status).toBeLessThan(500)
-        for (const named of [stored, running, goneOf(key), goneOf('a/1')]) expect(await askHttp(ask, base, key, named)).toEqual(nothing)
-      }
-    })
-    test.each(tells.map((tell) => [tell.name, tell] as const))('cannot %s on a socket what is not its own', async (_, tell) => {
-      const socket = await server.socket({ key: secretOf(key) })
-      const nothing = await tellSocket(tell, socket, unknown)
-      expect(nothing.body).not.toHaveProperty('response')
-      for (const named of [stored, running, goneOf(key), goneOf('a/1')]) expect(await tellSocket(tell, socket, named)).toEqual(nothing)
-      expect((await socket.turn(hello)).response?.status).toBe('completed')
-      await socket.close()
-    })
+    test.each(asks.map((ask) => [ask.name, ask] as const))(
+      'cannot %s over HTTP what is not its own',
+      async (_, ask) => {
+        for (const base of responsePaths) {
+          const nothing = await askHttp(ask, base, key, unknown)
+          expect(nothing.status).toBeGreaterThanOrEqual(400)
+          expect(nothing.status).toBeLessThan(500)
+          for (const named of [stored, running, goneOf(key), goneOf('a/1')])
+            expect(await askHttp(ask, base, key, named)).toEqual(nothing)
+        }
+      },
+    )
+    test.each(tells.map((tell) => [tell.name, tell] as const))(
+      'cannot %s on a socket what is not its own',
+      async (_, tell) => {
+        const socket = await server.socket({ key: secretOf(key) })
+        const nothing = await tellSocket(tell, socket, unknown)
+        expect(nothing.body).not.toHaveProperty('response')
+        for (const named of [stored, running, goneOf(key), goneOf('a/1')])
+          expect(await tellSocket(tell, socket, named)).toEqual(nothing)
+        expect((await socket.turn(hello)).response?.status).toBe('completed')
+        await socket.close()
+      },
+    )
     test('cannot continue what another connection keeps in memory only', async () => {
       const secret = await maker.turn({ ...hello, store: false, stream_id: 'secret' })
       const named = made(secret.response as WireResponse)
@@ -144,9 +128,15 @@ describe.each(['memory', 'sqlite'])('with the %s store', (kind) => {
 
   describe('the key that made it', () => {
     test('loses what it deletes: it looks as if it had never been', async () => {
-      for (const ask of asks) expect(await askHttp(ask, '/v1/responses', 'a/1', goneOf('a/1')), ask.name).toEqual(await askHttp(ask, '/v1/responses', 'a/1', unknown))
+      for (const ask of asks)
+        expect(await askHttp(ask, '/v1/responses', 'a/1', goneOf('a/1')), ask.name).toEqual(
+          await askHttp(ask, '/v1/responses', 'a/1', unknown),
+        )
       const socket = await server.socket({ key: secretOf('a/1') })
-      for (const tell of tells) expect(await tellSocket(tell, socket, goneOf('a/1')), tell.name).toEqual(await tellSocket(tell, socket, unknown))
+      for (const tell of tells)
+        expect(await tellSocket(tell, socket, goneOf('a/1')), tell.name).toEqual(
+          await tellSocket(tell, socket, unknown),
+        )
       await socket.close()
     })
     test('loses on its own connection, too, what it deletes', async () => {
@@ -161,28 +151,46 @@ describe.each(['memory', 'sqlite'])('with the %s store', (kind) => {
     })
     test('still has everything after all that was tried', async () => {
       const http = server.http(secretOf('a/1'))
-      expect(await http.get(`/v1/responses/${stored.response}`)).toMatchObject({ status: 200, json: { id: stored.response, status: 'completed' } })
-      expect(await http.get(`/v1/responses/${running.response}`)).toMatchObject({ status: 200, json: { status: 'in_progress' } })
+      expect(await http.get(`/v1/responses/${stored.response}`)).toMatchObject({
+        status: 200,
+        json: { id: stored.response, status: 'completed' },
+      })
+      expect(await http.get(`/v1/responses/${running.response}`)).toMatchObject({
+        status: 200,
+        json: { status: 'in_progress' },
+      })
     })
     // Without this the matrix above could pass because nothing works at all.
     test.each(asks.map((ask) => [ask.name, ask] as const))('can %s over HTTP', async (_, ask) => {
       const own = await create('a/1')
       const listed = await server.http(secretOf('a/1')).get(`/v1/responses/${own.response}/input_items`)
       const inputItem = (listed.json['data'] as { id: string }[])[0]?.id ?? ''
-      const said = await askHttp(ask, '/v1/responses', 'a/1', ask.name.includes('behind') ? { ...own, item: inputItem } : own)
+      const said = await askHttp(
+        ask,
+        '/v1/responses',
+        'a/1',
+        ask.name.includes('behind') ? { ...own, item: inputItem } : own,
+      )
       expect(said.status).toBe(200)
     })
-    test.each(tells.filter((tell) => tell.alike === undefined).map((tell) => [tell.name, tell] as const))('can %s on another socket', async (_, tell) => {
-      const own = await create('a/1')
-      const socket = await server.socket({ key: secretOf('a/1') })
-      const said = await tellSocket(tell, socket, own)
-      expect(said.body).toMatchObject({ type: 'response.created' })
-      await socket.next((frame) => ['response.completed', 'response.failed', 'response.incomplete'].includes(frame.type))
-      await socket.close()
-    })
+    test.each(tells.filter((tell) => tell.alike === undefined).map((tell) => [tell.name, tell] as const))(
+      'can %s on another socket',
+      async (_, tell) => {
+        const own = await create('a/1')
+        const socket = await server.socket({ key: secretOf('a/1') })
+        const said = await tellSocket(tell, socket, own)
+        expect(said.body).toMatchObject({ type: 'response.created' })
+        await socket.next((frame) =>
+          ['response.completed', 'response.failed', 'response.incomplete'].includes(frame.type),
+        )
+        await socket.close()
+      },
+    )
     test('can steer and interrupt on the connection of the response', async () => {
       maker.send({ type: 'response.steer', previous_response_id: running.response, input: 'more' })
-      expect(await maker.next('response.steer.accepted')).toMatchObject({ steer: { previous_response_id: running.response } })
+      expect(await maker.next('response.steer.accepted')).toMatchObject({
+        steer: { previous_response_id: running.response },
+      })
       maker.send({ type: 'response.interrupt', response_id: running.response })
       expect(await maker.next('response.incomplete')).toMatchObject({ response: { id: running.response } })
       await maker.close()

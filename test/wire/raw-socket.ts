@@ -3,7 +3,13 @@ import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as connectTcp, type Socket as Tcp } from 'node:net'
 
-export type RawFrame = { readonly fin: boolean; readonly rsv: number; readonly opcode: number; readonly masked: boolean; readonly payload: Buffer }
+export type RawFrame = {
+  readonly fin: boolean
+  readonly rsv: number
+  readonly opcode: number
+  readonly masked: boolean
+  readonly payload: Buffer
+}
 export type FrameToSend = {
   readonly opcode: number
   readonly payload?: Buffer | string
@@ -24,7 +30,15 @@ export const close = 0x8
 export const ping = 0x9
 export const pong = 0xa
 
-export function encodeFrame({ opcode, payload = '', fin = true, rsv = 0, masked = true, lengthForm, length }: FrameToSend): Buffer {
+export function encodeFrame({
+  opcode,
+  payload = '',
+  fin = true,
+  rsv = 0,
+  masked = true,
+  lengthForm,
+  length,
+}: FrameToSend): Buffer {
   const body = Buffer.from(payload)
   const n = length ?? body.length
   const form = lengthForm ?? (n < 126 ? 7 : n < 65_536 ? 16 : 64)
@@ -84,7 +98,10 @@ export class RawSocket {
       return Promise.resolve(there)
     }
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`no such frame within ${timeoutMs} ms: ${match.toString()}`)), timeoutMs)
+      const timer = setTimeout(
+        () => reject(new Error(`no such frame within ${timeoutMs} ms: ${match.toString()}`)),
+        timeoutMs,
+      )
       this.#waiting.push({
         match,
         resolve: (frame) => {
@@ -96,7 +113,8 @@ export class RawSocket {
   }
   /** The next text frame as JSON whose `type` is this. */
   async event(type: string, timeoutMs = 8000): Promise<Record<string, unknown>> {
-    const of = (frame: RawFrame): boolean => frame.opcode === text && (JSON.parse(frame.payload.toString()) as { type: string }).type === type
+    const of = (frame: RawFrame): boolean =>
+      frame.opcode === text && (JSON.parse(frame.payload.toString()) as { type: string }).type === type
     return JSON.parse((await this.next(of, timeoutMs)).payload.toString()) as Record<string, unknown>
   }
   destroy(): void {
@@ -109,7 +127,10 @@ export class RawSocket {
       this.frames.push(got)
       if (got.opcode === close) {
         const { payload } = got
-        this.#close({ code: payload.length < 2 ? 1005 : payload.readUInt16BE(0), reason: payload.subarray(2).toString() })
+        this.#close({
+          code: payload.length < 2 ? 1005 : payload.readUInt16BE(0),
+          reason: payload.subarray(2).toString(),
+        })
       }
       const at = this.#waiting.findIndex((w) => w.match(got))
       if (at < 0) continue
@@ -140,7 +161,12 @@ export class RawSocket {
   }
 }
 
-export type RawRequest = { readonly method?: string; readonly path: string; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
+export type RawRequest = {
+  readonly method?: string
+  readonly path: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string
+}
 export type RawAnswer = {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -150,8 +176,14 @@ export type RawAnswer = {
 }
 
 function requestBytes({ method = 'GET', path, headers = {}, body = '' }: RawRequest): string {
-  const all: Record<string, string> = { host: 'localhost', ...(body === '' ? {} : { 'content-length': String(Buffer.byteLength(body)) }), ...headers }
-  return `${method} ${path} HTTP/1.1\r\n${Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
+  const all: Record<string, string> = {
+    host: 'localhost',
+    ...(body === '' ? {} : { 'content-length': String(Buffer.byteLength(body)) }),
+    ...headers,
+  }
+  return `${method} ${path} HTTP/1.1\r\n${Object.entries(all)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n${body}`
 }
 export function upgradeHeaders(key = randomBytes(16).toString('base64')): Record<string, string> {
   return { connection: 'Upgrade', upgrade: 'websocket', 'sec-websocket-version': '13', 'sec-websocket-key': key }
@@ -181,7 +213,9 @@ function parseAnswer(bytes: Buffer, ended: boolean): RawAnswer | undefined {
   const end = bytes.indexOf('\r\n\r\n')
   if (end < 0) return undefined
   const [first = '', ...lines] = bytes.subarray(0, end).toString('latin1').split('\r\n')
-  const headers = Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]))
+  const headers = Object.fromEntries(
+    lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 1).trim()]),
+  )
   const status = Number(first.split(' ')[1])
   const rest = bytes.subarray(end + 4)
   const length = headers['content-length']
@@ -195,7 +229,7 @@ function parseAnswer(bytes: Buffer, ended: boolean): RawAnswer | undefined {
 }
 function chunksOf(bytes: Buffer): Buffer[] | undefined {
   const chunks: Buffer[] = []
-  for (let at = 0; ; ) {
+  for (let at = 0; ;) {
     const end = bytes.indexOf('\r\n', at)
     if (end < 0) return undefined
     const size = Number.parseInt(bytes.subarray(at, end).toString(), 16)
@@ -218,7 +252,10 @@ export async function rawConnect(url: string, headers: Readonly<Record<string, s
   const end = bytes.indexOf('\r\n\r\n')
   const head = bytes.subarray(0, end).toString('latin1')
   const proof = createHash('sha1').update(`${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64')
-  if (!head.startsWith('HTTP/1.1 101') || !head.toLowerCase().includes(`sec-websocket-accept: ${proof.toLowerCase()}`)) {
+  if (
+    !head.startsWith('HTTP/1.1 101') ||
+    !head.toLowerCase().includes(`sec-websocket-accept: ${proof.toLowerCase()}`)
+  ) {
     tcp.destroy()
     throw new Error(`no upgrade: ${head.split('\r\n')[0]}`)
   }

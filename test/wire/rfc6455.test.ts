@@ -1,6 +1,17 @@
 // RFC 6455 over TCP by hand: what breaks the protocol is closed with exactly the code it deserves, the rest is answered.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { binary, close, closePayload, encodeFrame, type FrameToSend, ping, pong, rawConnect, type RawSocket, text } from './raw-socket.ts'
+import {
+  binary,
+  close,
+  closePayload,
+  encodeFrame,
+  type FrameToSend,
+  ping,
+  pong,
+  rawConnect,
+  type RawSocket,
+  text,
+} from './raw-socket.ts'
 import { eventually, pause, startTestServer, type TestServer } from './server.ts'
 
 const limit = 64 * 1024
@@ -35,7 +46,11 @@ async function closesWith(code: number, ...frames: FrameToSend[]): Promise<strin
   for (const frame of frames) socket.send(frame)
   const closed = await socket.closed
   expect(closed.code).toBe(code)
-  await Promise.race([socket.gone, pause(3000)])
+  socket.send({
+    opcode: close,
+    payload: closed.code === undefined || closed.code === 1005 ? '' : closePayload(closed.code),
+  })
+  expect(await Promise.race([socket.gone.then(() => 'gone'), pause(3000)])).toBe('gone')
   return closed.reason
 }
 
@@ -50,14 +65,27 @@ describe('frames that break the protocol are closed with 1002', () => {
     await closesWith(1002, { opcode, payload: 'x' })
     await closesWith(1002, { opcode, fin: false })
   })
-  test.each([['text', text], ['binary', binary], ['ping', ping], ['close', close]])('a %s frame that is not masked', async (_, opcode) => {
+  test.each([
+    ['text', text],
+    ['binary', binary],
+    ['ping', ping],
+    ['close', close],
+  ])('a %s frame that is not masked', async (_, opcode) => {
     await closesWith(1002, { opcode, payload: opcode === close ? closePayload(1000) : '{}', masked: false })
   })
-  test.each([['ping', ping], ['pong', pong], ['close', close]])('a %s of more than 125 bytes', async (_, opcode) => {
+  test.each([
+    ['ping', ping],
+    ['pong', pong],
+    ['close', close],
+  ])('a %s of more than 125 bytes', async (_, opcode) => {
     const payload = opcode === close ? closePayload(1000, 'r'.repeat(124)) : Buffer.alloc(126)
     await closesWith(1002, { opcode, payload, lengthForm: 16 })
   })
-  test.each([['ping', ping], ['pong', pong], ['close', close]])('a fragmented %s', async (_, opcode) => {
+  test.each([
+    ['ping', ping],
+    ['pong', pong],
+    ['close', close],
+  ])('a fragmented %s', async (_, opcode) => {
     await closesWith(1002, { opcode, fin: false, payload: opcode === close ? closePayload(1000) : 'x' })
   })
   test('a continuation of nothing', async () => {
@@ -72,26 +100,52 @@ describe('frames that break the protocol are closed with 1002', () => {
 })
 
 describe('close frames', () => {
-  test.each([0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535])('with the code %i are a protocol error', async (code) => {
-    await closesWith(1002, { opcode: close, payload: closePayload(code) })
-  })
+  test.each([0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535])(
+    'with the code %i are a protocol error',
+    async (code) => {
+      await closesWith(1002, { opcode: close, payload: closePayload(code) })
+    },
+  )
   test('with half a code are a protocol error', async () => {
     await closesWith(1002, { opcode: close, payload: Buffer.from([3]) })
   })
   test('with a reason that is no UTF-8 are closed with 1007', async () => {
-    await closesWith(1007, { opcode: close, payload: closePayload(1000, Buffer.from([0xce, 0xba, 0xe1, 0xbd, 0xb9, 0xed, 0xa0, 0x80])) })
+    await closesWith(1007, {
+      opcode: close,
+      payload: closePayload(1000, Buffer.from([0xce, 0xba, 0xe1, 0xbd, 0xb9, 0xed, 0xa0, 0x80])),
+    })
   })
-  test.each([1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 3000, 3999, 4000, 4999])('with the code %i are echoed', async (code) => {
-    await closesWith(code, { opcode: close, payload: closePayload(code, 'bye') })
-  })
+  test.each([1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 3000, 3999, 4000, 4999])(
+    'with the code %i are echoed',
+    async (code) => {
+      await closesWith(code, { opcode: close, payload: closePayload(code, 'bye') })
+    },
+  )
   test('without a code are answered without one', async () => {
     await closesWith(1005, { opcode: close })
   })
   test('end the connection: nothing sent behind them is answered', async () => {
     const socket = await raw()
-    socket.write(Buffer.concat([encodeFrame({ opcode: close, payload: closePayload(1000) }), encodeFrame({ opcode: text, payload: question() }), encodeFrame({ opcode: ping })]))
+    socket.write(
+      Buffer.concat([
+        encodeFrame({ opcode: close, payload: closePayload(1000) }),
+        encodeFrame({ opcode: text, payload: question() }),
+        encodeFrame({ opcode: ping }),
+      ]),
+    )
     await socket.gone
     expect(socket.frames.map((frame) => frame.opcode)).toEqual([close])
+  })
+  test('of the server end what is taken: nothing sent behind them is run', async () => {
+    const socket = await raw()
+    const create = { type: 'response.create', model: 'm', input: 'tell me [fault:hang]' }
+    socket.send({ opcode: binary, payload: 'x' })
+    expect((await socket.closed).code).toBe(1003)
+    socket.json(create)
+    for (let n = 0; n < 10; n++) {
+      await pause(20)
+      expect(server.app.counts().running).toBe(0)
+    }
   })
   test('may come while a response runs', async () => {
     const socket = await raw()
@@ -111,14 +165,17 @@ describe('UTF-8', () => {
       const socket = await raw()
       socket.send({ opcode: text, payload: bytes.subarray(0, at), fin: false })
       socket.send({ opcode: 0, payload: bytes.subarray(at) })
-      expect(await socket.event('error')).toMatchObject({ error: { message: expect.stringContaining('κόσμε-€-😀-\u{10FFFF}') } })
+      expect(await socket.event('error')).toMatchObject({
+        error: { message: expect.stringContaining('κόσμε-€-😀-\u{10FFFF}') },
+      })
       socket.destroy()
     }
   })
   test('one byte a fragment is put together again', async () => {
     const socket = await raw()
     const bytes = Buffer.from(good)
-    for (const [n, byte] of bytes.entries()) socket.send({ opcode: n === 0 ? text : 0, payload: Buffer.from([byte]), fin: n === bytes.length - 1 })
+    for (const [n, byte] of bytes.entries())
+      socket.send({ opcode: n === 0 ? text : 0, payload: Buffer.from([byte]), fin: n === bytes.length - 1 })
     expect(await socket.event('error')).toMatchObject({ error: { code: 'response_not_found' } })
   })
   const bad: [string, number[]][] = [
@@ -135,7 +192,11 @@ describe('UTF-8', () => {
     const message = Buffer.concat([Buffer.from('{"a":"'), Buffer.from(bytes), Buffer.from('"}')])
     expect(await closesWith(1007, { opcode: text, payload: message })).not.toBe('')
     for (let at = 1; at < message.length; at++)
-      await closesWith(1007, { opcode: text, payload: message.subarray(0, at), fin: false }, { opcode: 0, payload: message.subarray(at) })
+      await closesWith(
+        1007,
+        { opcode: text, payload: message.subarray(0, at), fin: false },
+        { opcode: 0, payload: message.subarray(at) },
+      )
   })
 })
 
@@ -187,7 +248,9 @@ describe('messages', () => {
     expect(await closesWith(1009, { opcode: text, length: limit + 1, lengthForm: 64 })).toContain('limit')
     expect(await closesWith(1009, { opcode: text, payload: Buffer.alloc(limit + 1, 0x20) })).toContain('limit')
     const half = Buffer.alloc(limit / 2 + 1, 0x20)
-    expect(await closesWith(1009, { opcode: text, payload: half, fin: false }, { opcode: 0, payload: half })).toContain('limit')
+    expect(await closesWith(1009, { opcode: text, payload: half, fin: false }, { opcode: 0, payload: half })).toContain(
+      'limit',
+    )
   })
   test('with a length that no number holds are closed with 1009', async () => {
     const socket = await raw()
@@ -203,7 +266,9 @@ describe('messages', () => {
   test('in more fragments than anybody needs are closed with 1008', async () => {
     const socket = await raw()
     const piece = encodeFrame({ opcode: 0, fin: false })
-    socket.write(Buffer.concat([encodeFrame({ opcode: text, fin: false }), ...Array.from({ length: 16_400 }, () => piece)]))
+    socket.write(
+      Buffer.concat([encodeFrame({ opcode: text, fin: false }), ...Array.from({ length: 16_400 }, () => piece)]),
+    )
     expect(await socket.closed).toMatchObject({ code: 1008, reason: expect.stringMatching(/fragment/) })
   })
   test('that arrive byte by byte are read', async () => {

@@ -20,7 +20,10 @@ function need(value: unknown, what: string): Node {
 export function loadSchema(): WireSchema {
   const file = need(JSON.parse(readFileSync(new URL('../schema/wire.json', import.meta.url), 'utf8')), 'object')
   const definitions = need(file['definitions'], 'definitions') as Record<string, Node>
-  const events = { sse: eventsOf(definitions, 'ResponseStreamEvent'), socket: eventsOf(definitions, 'ResponsesServerEvent') }
+  const events = {
+    sse: eventsOf(definitions, 'ResponseStreamEvent'),
+    socket: eventsOf(definitions, 'ResponsesServerEvent'),
+  }
   for (const type of ['Created', 'Failed'])
     events.socket.set(`response.inject.${type.toLowerCase()}`, `#/definitions/BetaResponseInject${type}Event`)
   for (const union of ['Tool', 'ResponseItem']) definitions[`UnknownType.${union}`] = unknownType(definitions, union)
@@ -40,7 +43,9 @@ function eventsOf(definitions: Record<string, Node>, union: string): Map<string,
 }
 function variants(definitions: Record<string, Node>, union: string): string[] {
   const any = need(definitions[union], union)['anyOf']
-  return (Array.isArray(any) ? any : []).flatMap((v: unknown) => (isNode(v) && typeof v['$ref'] === 'string' ? [v['$ref']] : []))
+  return (Array.isArray(any) ? any : []).flatMap((v: unknown) =>
+    isNode(v) && typeof v['$ref'] === 'string' ? [v['$ref']] : [],
+  )
 }
 function deref(definitions: Record<string, Node>, ref: string): Node {
   const found = need(definitions[decodeURIComponent(ref.slice('#/definitions/'.length))], ref)
@@ -55,7 +60,11 @@ function typesOf(definition: Node): string[] {
 /** An object whose `type` is none of the union's. */
 function unknownType(definitions: Record<string, Node>, union: string): Node {
   const known = variants(definitions, union).flatMap((ref) => typesOf(deref(definitions, ref)))
-  return { type: 'object', required: ['type'], properties: { type: { type: 'string', not: { enum: [...new Set(known)] } } } }
+  return {
+    type: 'object',
+    required: ['type'],
+    properties: { type: { type: 'string', not: { enum: [...new Set(known)] } } },
+  }
 }
 
 function apply(change: Change, definitions: Record<string, Node>, events: WireSchema['events']): void {
@@ -69,12 +78,14 @@ function apply(change: Change, definitions: Record<string, Node>, events: WireSc
     const definition = need(definitions[name], name)
     if ('without' in change) {
       const required = definition['required']
-      if (!Array.isArray(required) || !required.includes(change.without)) throw new Error(`${name}.${change.without} is not required`)
+      if (!Array.isArray(required) || !required.includes(change.without))
+        throw new Error(`${name}.${change.without} is not required`)
       definition['required'] = required.filter((field) => field !== change.without)
       delete need(definition['properties'], name)[change.without]
     } else if ('schema' in change) {
       const properties = need(definition['properties'], name)
-      if (change.field in properties) throw new Error(`the types have ${name}.${change.field} by now: drop the addition`)
+      if (change.field in properties)
+        throw new Error(`the types have ${name}.${change.field} by now: drop the addition`)
       properties[change.field] = change.schema
     } else if ('value' in change) {
       const field = need(need(definition['properties'], name)[change.field], change.field)

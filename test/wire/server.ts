@@ -30,8 +30,18 @@ export async function startTestServer(settings: Settings = {}): Promise<TestServ
   const data = await mkdtemp(join(tmpdir(), 'continuo-wire-'))
   const log: string[] = []
   const engines = { simulated: { type: 'simulated', faultMarkers: true } }
-  const config = configSchema.parse({ host: '127.0.0.1', port: 0, data, store: { kind: 'memory' }, engines, ...settings })
-  const app = await startApp(config, createLog({ level: 'warn', pretty: false }, { write: (line) => void log.push(line) }))
+  const config = configSchema.parse({
+    host: '127.0.0.1',
+    port: 0,
+    data,
+    store: { kind: 'memory' },
+    engines,
+    ...settings,
+  })
+  const app = await startApp(
+    config,
+    createLog({ level: 'warn', pretty: false }, { write: (line) => void log.push(line) }),
+  )
   const url = `http://127.0.0.1:${app.port}`
   const wsUrl = `ws://127.0.0.1:${app.port}/v1/responses`
   return {
@@ -45,7 +55,8 @@ export async function startTestServer(settings: Settings = {}): Promise<TestServ
     quiet: (withoutSockets = false) =>
       eventually(() => {
         const { running, heldBytes, unsettled, sockets } = app.counts()
-        if (running + heldBytes + unsettled + (withoutSockets ? sockets : 0) > 0) throw new Error(`not quiet: ${JSON.stringify(app.counts())}`)
+        if (running + heldBytes + unsettled + (withoutSockets ? sockets : 0) > 0)
+          throw new Error(`not quiet: ${JSON.stringify(app.counts())}`)
       }),
     close: async () => {
       await app.close()
@@ -56,7 +67,7 @@ export async function startTestServer(settings: Settings = {}): Promise<TestServ
 
 /** Tries until it does not throw, for at most `limitMs`; then throws what it threw last. */
 export async function eventually(look: () => unknown, limitMs = 5000): Promise<void> {
-  for (const end = Date.now() + limitMs; ; ) {
+  for (const end = Date.now() + limitMs; ;) {
     try {
       await look()
       return

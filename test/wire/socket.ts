@@ -13,14 +13,20 @@ export type WireResponse = {
   readonly output: readonly { readonly type: string; readonly [key: string]: unknown }[]
   readonly error: { readonly code: string; readonly message: string } | null
   readonly incomplete_details: { readonly reason: string } | null
-  readonly usage: { readonly input_tokens: number; readonly output_tokens: number; readonly total_tokens: number } | null
+  readonly usage: {
+    readonly input_tokens: number
+    readonly output_tokens: number
+    readonly total_tokens: number
+  } | null
   readonly [key: string]: unknown
 }
 /** How a turn went: its response as the terminal event shows it, or the code of the error frame that refused it. */
 export type Turned = {
   readonly events: readonly Frame[]
   readonly response: WireResponse | undefined
-  readonly error: { readonly code: string; readonly message: string; readonly param: string | null; readonly status: number } | undefined
+  readonly error:
+    | { readonly code: string; readonly message: string; readonly param: string | null; readonly status: number }
+    | undefined
   /** Text of all output messages. */
   readonly text: string
   readonly calls: readonly { readonly call_id: string; readonly name: string; readonly [key: string]: unknown }[]
@@ -30,7 +36,8 @@ type Waiter = { readonly events: Frame[]; created: boolean; resolve(turned: Turn
 type Reader = { readonly match: (frame: Frame) => boolean; readonly resolve: (frame: Frame) => void }
 
 const terminal = new Set(['response.completed', 'response.failed', 'response.incomplete'])
-const laneOf = (frame: { readonly [key: string]: unknown }): string => (typeof frame['stream_id'] === 'string' ? frame['stream_id'] : '')
+const laneOf = (frame: { readonly [key: string]: unknown }): string =>
+  typeof frame['stream_id'] === 'string' ? frame['stream_id'] : ''
 const idOf = (value: unknown, key = 'id'): string => {
   const id = typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
   return typeof id === 'string' ? id : ''
@@ -52,7 +59,8 @@ export class Socket {
     ws.on('message', (data: Buffer, binary: boolean) => this.#received(data, binary))
     this.closed = new Promise((resolve) => {
       ws.on('close', (code, reason) => {
-        for (const waiters of this.#waiting.values()) for (const w of waiters) w.reject(new Error(`socket closed with ${code} ${reason.toString()}`))
+        for (const waiters of this.#waiting.values())
+          for (const w of waiters) w.reject(new Error(`socket closed with ${code} ${reason.toString()}`))
         this.#waiting.clear()
         resolve({ code, reason: reason.toString() })
       })
@@ -71,7 +79,11 @@ export class Socket {
       const what = typeof match === 'string' ? match : match.toString()
       const timer = setTimeout(() => {
         this.#readers.delete(reader)
-        reject(new Error(`no frame ${what} within ${timeoutMs} ms; last was ${JSON.stringify(this.frames.at(-1))?.slice(0, 300)}`))
+        reject(
+          new Error(
+            `no frame ${what} within ${timeoutMs} ms; last was ${JSON.stringify(this.frames.at(-1))?.slice(0, 300)}`,
+          ),
+        )
       }, timeoutMs)
       const reader: Reader = {
         match: fits,
@@ -97,7 +109,18 @@ export class Socket {
     this.send({ type: 'response.create', ...body })
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`turn not over within ${timeoutMs} ms; got ${this.frames.map((f) => f.type).slice(-12).join(', ')}`)), timeoutMs)
+      timer = setTimeout(
+        () =>
+          reject(
+            new Error(
+              `turn not over within ${timeoutMs} ms; got ${this.frames
+                .map((f) => f.type)
+                .slice(-12)
+                .join(', ')}`,
+            ),
+          ),
+        timeoutMs,
+      )
     })
     try {
       return await Promise.race([turned, late])
@@ -144,10 +167,15 @@ export class Socket {
       case 'response.steer.accepted':
       case 'response.steer.pending': {
         const id = idOf(frame['steer'], 'previous_response_id')
-        return this.#responses.get(id)?.feed(frame) ?? [`${frame.type} is about ${id}, which this connection has not seen`]
+        return (
+          this.#responses.get(id)?.feed(frame) ?? [`${frame.type} is about ${id}, which this connection has not seen`]
+        )
       }
       case 'response.created': {
-        const unfinished = current && !current.ended ? [`lane '${lane}' begins ${idOf(frame['response'])} before ${current.id} has ended`] : []
+        const unfinished =
+          current && !current.ended
+            ? [`lane '${lane}' begins ${idOf(frame['response'])} before ${current.id} has ended`]
+            : []
         const grammar = new Grammar()
         this.#lanes.set(lane, grammar)
         const problems = grammar.feed(frame)
@@ -183,14 +211,19 @@ export class Socket {
 export function turned(events: readonly Frame[]): Turned {
   const last = events.at(-1)
   const response = last?.['response'] as WireResponse | undefined
-  const error = last?.type === 'error' ? { ...(last['error'] as NonNullable<Turned['error']>), status: Number(last['status']) } : undefined
+  const error =
+    last?.type === 'error'
+      ? { ...(last['error'] as NonNullable<Turned['error']>), status: Number(last['status']) }
+      : undefined
   const output = response?.output ?? []
   const text = output
     .filter((item) => item.type === 'message')
     .flatMap((item) => item['content'] as { text?: string }[])
     .map((part) => part.text ?? '')
     .join('')
-  const calls = output.filter((item) => item.type === 'function_call' || item.type === 'custom_tool_call') as unknown as Turned['calls']
+  const calls = output.filter(
+    (item) => item.type === 'function_call' || item.type === 'custom_tool_call',
+  ) as unknown as Turned['calls']
   return { events, response, error, text, calls }
 }
 
@@ -198,7 +231,11 @@ export type ConnectOptions = ClientOptions & { readonly key?: string }
 
 /** Opens a socket; rejects with the HTTP status where the upgrade is refused. */
 export async function connect(url: string, { key, headers, ...options }: ConnectOptions = {}): Promise<Socket> {
-  const ws = new WebSocket(url, { perMessageDeflate: false, ...options, headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...headers } })
+  const ws = new WebSocket(url, {
+    perMessageDeflate: false,
+    ...options,
+    headers: { ...(key === undefined ? {} : { authorization: `Bearer ${key}` }), ...headers },
+  })
   const socket = new Socket(ws)
   await once(ws, 'open')
   // From here on a broken connection shows as `closed`.

@@ -11,7 +11,12 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 const post = (body: unknown): ReturnType<typeof rawRequest> =>
-  rawRequest(server.url, { method: 'POST', path: '/v1/responses', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
+  rawRequest(server.url, {
+    method: 'POST',
+    path: '/v1/responses',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
 
 describe('a stream', () => {
   test('has whole events in every chunk', async () => {
@@ -20,7 +25,11 @@ describe('a stream', () => {
     expect(answer.headers['cache-control']).toMatch(/no-cache/)
     expect(answer.chunks.length).toBeGreaterThan(2)
     for (const chunk of answer.chunks) expect(chunk.toString()).toMatch(/^(event: [^\n]+\ndata: [^\n]+\n\n)+$/)
-    expect(parseSse(answer.body.toString()).map((event) => event.type).at(-1)).toBe('response.completed')
+    expect(
+      parseSse(answer.body.toString())
+        .map((event) => event.type)
+        .at(-1),
+    ).toBe('response.completed')
   })
   test('is kept alive in silence by an event that takes no number', async () => {
     const streamed = await server.http().stream({ model: 'm', input: 'tell me [fault:hang]' })
