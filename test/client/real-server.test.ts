@@ -11,6 +11,7 @@ import { createFetch } from '../../src/client/fetch.ts'
 import { localTools } from '../../src/client/tools.ts'
 import { run, start } from '../cli/program.ts'
 import { eventually, startTestServer, type TestServer } from '../wire/server.ts'
+import '../wire/tap.ts'
 
 const outside = process.env['CONTINUO_TEST_URL']
 let own: TestServer | undefined

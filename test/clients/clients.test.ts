@@ -10,7 +10,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { mark } from '../wire/violations.ts'
 
 const here = fileURLToPath(new URL('.', import.meta.url))
 const ci = !['', '0', 'false', undefined].includes(process.env['CI'])
@@ -18,6 +19,8 @@ const installed = existsSync(join(here, 'node_modules/@openai/codex/bin/codex.js
 const run = ci || installed ? it : it.skip
 const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
 const minutes = 60_000
+/** Every byte that the server sends to a client goes through the oracles of test/wire. */
+const tap = new URL('../wire/tap.ts', import.meta.url).href
 
 // Nothing of the surroundings may change what a server or a client does.
 const environment = Object.fromEntries(
@@ -27,6 +30,9 @@ const environment = Object.fromEntries(
 )
 
 type Server = { readonly url: string; readonly log: () => string; stop(): Promise<void> }
+
+const violations = (log: string): string[] =>
+  log.split('\n').flatMap((line) => (line.startsWith(mark) ? [line.slice(0, 300)] : []))
 
 function ended(child: ChildProcess): Promise<number | null> {
   return new Promise((resolve) => (child.exitCode !== null ? resolve(child.exitCode) : child.once('close', resolve)))
@@ -38,7 +44,7 @@ async function start(
   cwd: string,
   find: (out: string) => string | undefined | Promise<string | undefined>,
 ): Promise<Server> {
-  const child = spawn(process.execPath, ['--import', tsx, ...args], {
+  const child = spawn(process.execPath, ['--import', tsx, '--import', tap, ...args], {
     cwd,
     env: environment,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -95,6 +101,7 @@ describe('with the simulated engine', () => {
     const engines = { simulated: { type: 'simulated', faultMarkers: true } }
     server = await serve(dir, { engines, models: { '*': { engine: 'simulated' }, simulated: { engine: 'simulated' } } })
   }, minutes)
+  afterEach(() => expect(violations(server.log())).toEqual([]))
   afterAll(async () => {
     await server?.stop()
     rmSync(dir, { recursive: true, force: true })
@@ -139,6 +146,7 @@ describe('through a chat-completions server', () => {
     const engines = { upstream: { type: 'chat', url } }
     server = await serve(dir, { engines, models: { '*': { engine: 'upstream' }, upstream: { engine: 'upstream' } } })
   }, 2 * minutes)
+  afterEach(() => expect(violations(server.log())).toEqual([]))
   afterAll(async () => {
     await server?.stop()
     await upstream?.stop()

@@ -21,6 +21,12 @@ const event = (type: string, properties: Schema, required: readonly string[]): S
   required: ['type', 'sequence_number', ...required],
   additionalProperties: false,
 })
+/** What a client sent and gets back. */
+const asItCame: Schema = { type: 'object', properties: { type: { type: 'string', minLength: 1 } }, required: ['type'] }
+/** Tools that this server offers are echoed in their known shape. */
+const hosted: Schema = {
+  allOf: [asItCame, { not: { properties: { type: { enum: ['function', 'custom', 'namespace'] } } } }],
+}
 const own = (name: string, where: string, why: string, change: Change): Addition => ({ name, where, why, change })
 
 export const additions: readonly Addition[] = [
@@ -150,18 +156,17 @@ export const additions: readonly Addition[] = [
       of: ['ResponseItemList'],
     },
   ),
-  own('newer tools', '`tools` of a response', 'tool types that this server does not know yet are echoed as they came', {
-    shape: { $ref: '#/definitions/UnknownType.Tool' },
-    of: ['Tool'],
-  }),
   own(
-    'newer items',
+    'tools as they came',
+    '`tools` of a response',
+    'hosted and unknown ones are echoed as the client sent them, with types and fields that newer clients have',
+    { shape: hosted, of: ['Tool'] },
+  ),
+  own(
+    'items as they came',
     '`data` of input_items',
-    'item types that this server does not know yet are kept and listed as they came',
-    {
-      shape: { $ref: '#/definitions/UnknownType.ResponseItem' },
-      of: ['ResponseItem'],
-    },
+    'listed as the client sent them, with types and fields that newer clients have',
+    { shape: asItCame, of: ['ResponseItem'] },
   ),
   own(
     'input as it came',

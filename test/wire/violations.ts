@@ -2,6 +2,9 @@
 
 const found: string[] = []
 
+/** How a violation shows in the log of a process that is no test (tap.ts). */
+export const mark = 'WIRE VIOLATION'
+
 export function violation(problems: readonly string[], frame: unknown): void {
   if (problems.length === 0 || found.length > 20) return
   found.push(`${problems.join('; ')}\n    ${(typeof frame === 'string' ? frame : JSON.stringify(frame)).slice(0, 600)}`)
