@@ -47,7 +47,9 @@ export function machine(): Record<string, string | number> {
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
     cores: cpus().length,
     memoryGiB: Math.round(totalmem() / 1024 ** 3),
-    load: loadavg().map((n) => n.toFixed(1)).join(' '),
+    load: loadavg()
+      .map((n) => n.toFixed(1))
+      .join(' '),
   }
 }
 
@@ -55,7 +57,11 @@ export function machine(): Record<string, string | number> {
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows]
   const widths = head.map((_, n) => Math.max(...all.map((row) => row[n]?.length ?? 0)))
-  const line = (row: readonly string[]): string => row.map((cell, n) => cell.padEnd(widths[n] ?? 0)).join('  ').trimEnd()
+  const line = (row: readonly string[]): string =>
+    row
+      .map((cell, n) => cell.padEnd(widths[n] ?? 0))
+      .join('  ')
+      .trimEnd()
   return [line(head), widths.map((w) => '─'.repeat(w)).join('  '), ...rows.map(line)].join('\n')
 }
 

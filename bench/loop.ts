@@ -39,8 +39,12 @@ export async function round({ wsUrl, sockets, turns, onTurn }: RoundOptions): Pr
       let before: Turn | undefined
       for (let t = 0; t < turns; t++) {
         const store = (n + t) % 2 === 0
-        const turn = await talk.turn({ store, ...next(before, `agent ${n}, turn ${t}${store ? '' : `, ${unstoredMark}`}`) })
-        if (turn.calls.length !== (t < turns - 1 ? 1 : 0)) throw new Error(`turn ${t} ended with ${turn.calls.length} calls`)
+        const turn = await talk.turn({
+          store,
+          ...next(before, `agent ${n}, turn ${t}${store ? '' : `, ${unstoredMark}`}`),
+        })
+        if (turn.calls.length !== (t < turns - 1 ? 1 : 0))
+          throw new Error(`turn ${t} ended with ${turn.calls.length} calls`)
         ms.push(turn.ms)
         events += turn.events
         if (store) stored++

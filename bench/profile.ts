@@ -1,7 +1,12 @@
 // A CPU profile of the server, read: which functions took the time, by their own share of it.
-import { readFileSync } from 'node:fs'
 
-export type Hot = { readonly name: string; readonly place: string; readonly ours: boolean; readonly ms: number; readonly share: number }
+export type Hot = {
+  readonly name: string
+  readonly place: string
+  readonly ours: boolean
+  readonly ms: number
+  readonly share: number
+}
 type Node = { id: number; callFrame: { functionName: string; url: string; lineNumber: number } }
 type Profile = { nodes: Node[]; samples: number[]; timeDeltas: number[] }
 
@@ -16,7 +21,8 @@ export function hottest(json: string): Hot[] {
     const { functionName, url, lineNumber } = callFrame
     if (functionName === '(idle)') continue
     const ours = url.includes('/dist/') && !url.includes('/node_modules/')
-    const place = url === '' ? '' : `${url.replace(/^.*\/(dist|node_modules)\//, ours ? 'dist/' : '')}:${lineNumber + 1}`
+    const place =
+      url === '' ? '' : `${url.replace(/^.*\/(dist|node_modules)\//, ours ? 'dist/' : '')}:${lineNumber + 1}`
     const name = functionName || '(anonymous)'
     const entry = functions.get(`${name} ${place}`) ?? { name, place, ours, us: 0 }
     entry.us += self.get(id) ?? 0
@@ -27,6 +33,3 @@ export function hottest(json: string): Hot[] {
     .map(({ us, ...f }) => ({ ...f, ms: us / 1000, share: us / total }))
     .sort((a, b) => b.ms - a.ms)
 }
-
-/** The same from a file. */
-export const hottestIn = (file: string): Hot[] => hottest(readFileSync(file, 'utf8'))

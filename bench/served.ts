@@ -51,18 +51,32 @@ process.channel?.unref()`
 
 /** Builds dist/ if the sources have changed, starts it on a free port and waits until it serves. */
 export async function serveApart(options: ServedOptions = {}): Promise<Served> {
-  if (spawnSync(process.execPath, [join(root, 'scripts/build.mjs')], { stdio: ['ignore', 'ignore', 'inherit'] }).status !== 0)
+  if (
+    spawnSync(process.execPath, [join(root, 'scripts/build.mjs')], { stdio: ['ignore', 'ignore', 'inherit'] })
+      .status !== 0
+  )
     throw new Error('The sources do not compile; `npm run build` says where.')
   const folder = mkdtempSync(join(tmpdir(), 'continuo-bench-'))
   const data = join(folder, 'data')
   const config = join(folder, 'continuo.json')
   // JSON is YAML.
-  writeFileSync(config, JSON.stringify({ host: '127.0.0.1', port: 0, data, log: { level: 'info', pretty: false }, ...options.config }))
+  writeFileSync(
+    config,
+    JSON.stringify({ host: '127.0.0.1', port: 0, data, log: { level: 'info', pretty: false }, ...options.config }),
+  )
   const flags = [
     ...(options.gc === true ? ['--expose-gc'] : []),
     ...(options.profile === true ? ['--cpu-prof', `--cpu-prof-dir=${join(folder, 'profiles')}`] : []),
   ]
-  const args = [...flags, '--import', `data:text/javascript,${encodeURIComponent(preload)}`, join(root, 'dist/cli/main.js'), 'serve', '--config', config]
+  const args = [
+    ...flags,
+    '--import',
+    `data:text/javascript,${encodeURIComponent(preload)}`,
+    join(root, 'dist/cli/main.js'),
+    'serve',
+    '--config',
+    config,
+  ]
   const child = spawn(process.execPath, args, {
     cwd: folder,
     env: { PATH: process.env['PATH'] ?? '', HOME: folder },

@@ -17,7 +17,11 @@ export type Turn = {
   readonly createdMs: number
   readonly ms: number
 }
-type Event = { type?: unknown; sequence_number?: unknown; response?: { id?: unknown; status?: unknown; output?: unknown } }
+type Event = {
+  type?: unknown
+  sequence_number?: unknown
+  response?: { id?: unknown; status?: unknown; output?: unknown }
+}
 
 /** Longest that a turn may take before it counts as an error. */
 const patienceMs = 60_000
@@ -26,14 +30,21 @@ const patienceMs = 60_000
 export const settings = {
   model: 'bench',
   stream: true,
-  instructions: 'You are a careful agent in a terminal. Look before you act, and say in the end what you did. '.repeat(30),
+  instructions: 'You are a careful agent in a terminal. Look before you act, and say in the end what you did. '.repeat(
+    30,
+  ),
   tools: ['exec_command', 'apply_change', 'open_page', 'ask_person'].map((name) => ({
     type: 'function',
     name,
     description: `The tool ${name} of a coding agent. `.repeat(8),
     parameters: {
       type: 'object',
-      properties: { cmd: { type: 'string' }, cwd: { type: 'string' }, timeout_ms: { type: 'number' }, tail: { type: 'integer' } },
+      properties: {
+        cmd: { type: 'string' },
+        cwd: { type: 'string' },
+        timeout_ms: { type: 'number' },
+        tail: { type: 'integer' },
+      },
       required: ['cmd'],
       additionalProperties: false,
     },
@@ -41,8 +52,16 @@ export const settings = {
   })),
 } as const
 
-export const userMessage = (text: string): Fields => ({ type: 'message', role: 'user', content: [{ type: 'input_text', text }] })
-export const outputOf = (call: Asked, output: string): Fields => ({ type: 'function_call_output', call_id: call.call_id, output })
+export const userMessage = (text: string): Fields => ({
+  type: 'message',
+  role: 'user',
+  content: [{ type: 'input_text', text }],
+})
+export const outputOf = (call: Asked, output: string): Fields => ({
+  type: 'function_call_output',
+  call_id: call.call_id,
+  output,
+})
 
 /** Reads the events of one turn and says when it is over. Throws for whatever an agent would stumble over. */
 export class Reading {
@@ -56,13 +75,16 @@ export class Reading {
     const { type } = event
     if (type === 'keepalive') return undefined
     if (type === 'error') throw new Error(`error frame: ${text.slice(0, 300)}`)
-    if (event.sequence_number !== this.#next) throw new Error(`event ${this.#next} expected, got ${String(event.sequence_number)} (${String(type)})`)
+    if (event.sequence_number !== this.#next)
+      throw new Error(`event ${this.#next} expected, got ${String(event.sequence_number)} (${String(type)})`)
     this.#next++
     if (type === 'response.created') this.#created = performance.now() - this.#begun
-    if (type === 'response.failed' || type === 'response.incomplete') throw new Error(`the response ended with ${type}: ${text.slice(0, 300)}`)
+    if (type === 'response.failed' || type === 'response.incomplete')
+      throw new Error(`the response ended with ${type}: ${text.slice(0, 300)}`)
     if (type !== 'response.completed') return undefined
     const { id, status, output } = event.response ?? {}
-    if (typeof id !== 'string' || status !== 'completed' || !Array.isArray(output)) throw new Error('response.completed without a completed response')
+    if (typeof id !== 'string' || status !== 'completed' || !Array.isArray(output))
+      throw new Error('response.completed without a completed response')
     const items = output as readonly Fields[]
     const calls = items.filter((item) => item['type'] === 'function_call') as unknown as Asked[]
     return { id, items, calls, events: this.#next, createdMs: this.#created, ms: performance.now() - this.#begun }
@@ -87,7 +109,11 @@ export class Talk {
   /** `deflate`: offer compression, as browsers and some clients do. */
   static open(wsUrl: string, deflate = false): Promise<Talk> {
     return new Promise((resolve, reject) => {
-      const ws = new WebSocket(wsUrl, { perMessageDeflate: deflate, handshakeTimeout: 30_000, skipUTF8Validation: true })
+      const ws = new WebSocket(wsUrl, {
+        perMessageDeflate: deflate,
+        handshakeTimeout: 30_000,
+        skipUTF8Validation: true,
+      })
       ws.once('error', reject)
       ws.once('open', () => {
         ws.off('error', reject)

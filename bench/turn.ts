@@ -14,8 +14,15 @@ const whole = (text: string): number => {
   return n
 }
 const program = new Command('turn')
-  .description('time the server adds to a turn, by the length of the conversation; the simulated engine takes next to none')
-  .option('--tokens <list>', 'lengths of the conversation in tokens, estimated', (text: string) => text.split(',').map(whole), [1000, 10_000, 100_000])
+  .description(
+    'time the server adds to a turn, by the length of the conversation; the simulated engine takes next to none',
+  )
+  .option(
+    '--tokens <list>',
+    'lengths of the conversation in tokens, estimated',
+    (text: string) => text.split(',').map(whole),
+    [1000, 10_000, 100_000],
+  )
   .option('--repeats <n>', 'measurements of each way, interleaved', whole, 7)
   .option('--turns <n>', 'turns a measurement', whole, 20)
   .option('--profile', 'deltas only, at the longest conversation, with a CPU profile of the server')
@@ -107,7 +114,8 @@ async function compare(server: Served): Promise<number> {
 
   const of = (way: Way, tokens: number): number[] => medians.get(`${way} ${tokens}`) ?? []
   /** Of measurements that were made one after the other, so that a busy moment of the machine hits both. */
-  const ratio = (above: readonly number[], below: readonly number[]): Spread => spread(above.map((n, i) => n / (below[i] ?? NaN)))
+  const ratio = (above: readonly number[], below: readonly number[]): Spread =>
+    spread(above.map((n, i) => n / (below[i] ?? NaN)))
   const shortest = options.tokens[0] ?? 0
   const rows = options.tokens.map((tokens) => ({
     tokens,
@@ -121,13 +129,21 @@ async function compare(server: Served): Promise<number> {
     ...ways.map((way) => (r.ms[way] ? shown(r.ms[way]) : '')),
     ...[r.fullSocketToDelta, r.fullHttpToDelta, r.deltaToShortest].map(shown),
   ])
-  const head = ['tokens', ...ways.map((way) => `${way}: ms`), 'full socket ÷ delta', 'full HTTP ÷ delta', `delta ÷ delta at ${shortest}`]
+  const head = [
+    'tokens',
+    ...ways.map((way) => `${way}: ms`),
+    'full socket ÷ delta',
+    'full HTTP ÷ delta',
+    `delta ÷ delta at ${shortest}`,
+  ]
   const facts = machine()
   report(
     options.json === true,
     { machine: facts, options, rows },
     [
-      Object.entries(facts).map(([k, v]) => `${k} ${v}`).join(' · '),
+      Object.entries(facts)
+        .map(([k, v]) => `${k} ${v}`)
+        .join(' · '),
       `medians of ${options.repeats} measurements of ${options.turns} turns each, interleaved; [least–most]`,
       '',
       table(head, lines),
@@ -158,7 +174,13 @@ async function profile(server: Served): Promise<number> {
   report(
     options.json === true,
     { machine: machine(), options, turns, ours, others },
-    [`${turns} deltas at ${longest} tokens; own time, start-up included`, '', table(head, rows(ours)), '', table(head, rows(others))].join('\n'),
+    [
+      `${turns} deltas at ${longest} tokens; own time, start-up included`,
+      '',
+      table(head, rows(ours)),
+      '',
+      table(head, rows(others)),
+    ].join('\n'),
   )
   return 0
 }

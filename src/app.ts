@@ -108,8 +108,9 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
       sockets.close()
       server.server.closeAllConnections()
       await server.close()
-      await until(() => live.running === 0, 5_000)
-      await settle.idle()
+      await until(() => live.running === 0, closeMs)
+      // A store that never answers must not keep the process.
+      await Promise.race([settle.idle(), new Promise<void>((resolve) => setTimeout(resolve, closeMs).unref())])
       live.close()
       await models.close()
       await store.close()
@@ -137,6 +138,9 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
     close,
   }
 }
+
+/** Longest that a close waits for turns to end, and for storage to be written. */
+const closeMs = 10_000
 
 /** Looks every few milliseconds whether it is so, for at most `limit` milliseconds. */
 async function until(so: () => boolean, limit: number): Promise<void> {

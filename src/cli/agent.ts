@@ -160,7 +160,9 @@ class Consent {
       note(`${sketch(call)}: not allowed, since nobody can be asked here (--yes allows everything)`)
       return false
     }
-    const answer = (await this.#question(`${sketch(call, 2000)}\n  allow? [y/N/always] `)).trim().toLowerCase()
+    const answer = (await this.#question(`${sketch(call, Infinity, true)}\n  allow? [y/N/always] `))
+      .trim()
+      .toLowerCase()
     if (answer === 'always' || answer === 'a') this.#always.add(call.name)
     return ['y', 'yes', 'a', 'always'].includes(answer)
   }
@@ -183,25 +185,26 @@ class Consent {
   }
 }
 
-/** A call in one line: what it is about first, without control characters that could redraw the terminal. */
-function sketch(call: FunctionCall, width = 100): string {
+/** A call in one line: what it is about, or all of it where somebody is to agree to it. */
+function sketch(call: FunctionCall, width = 100, whole = false): string {
   let args: unknown
   try {
     args = JSON.parse(call.arguments)
   } catch {
     args = call.arguments
   }
-  const about =
-    typeof args === 'object' && args !== null
-      ? 'command' in args
-        ? args.command
-        : 'path' in args
-          ? args.path
-          : args
-      : args
+  let about = args
+  if (typeof args === 'object' && args !== null) {
+    if ('command' in args) about = args.command
+    else if ('path' in args && !whole) about = args.path
+  }
   return `${oneLine(call.name, 64)} ${oneLine(typeof about === 'string' ? about : JSON.stringify(about), width)}`
 }
+/** Line ends stay visible, since they separate commands; other control characters could redraw the terminal. */
 function oneLine(text: string, width: number): string {
-  const flat = text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+  const flat = text
+    .trimEnd()
+    .replace(/\r?\n/g, ' ⏎ ')
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
   return flat.length > width ? `${flat.slice(0, width - 1)}…` : flat
 }

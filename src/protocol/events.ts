@@ -1,6 +1,7 @@
 // The events of the wire. `Body` is an event before it has its place in a log; the place is its `sequence_number`.
 import type { ErrorBody } from './errors.ts'
 import type { Item, OutputPart, ReasoningText } from './items.ts'
+import { toolsJson } from './known-tools.ts'
 import type { Response } from './response.ts'
 
 type At = { item_id: string; output_index: number }
@@ -86,9 +87,35 @@ export function encodeEvent(e: Event): string {
     case 'response.function_call_arguments.delta':
     case 'response.custom_tool_call_input.delta':
       return `${head(e.type, e.item_id, e.output_index)}${e.sequence_number},"delta":${JSON.stringify(e.delta)}}`
+    case 'response.created':
+    case 'response.in_progress':
+    case 'response.completed':
+    case 'response.incomplete':
+    case 'response.failed':
+      return `{"type":"${e.type}","response":${responseJson(e.response)},"sequence_number":${e.sequence_number}}`
     default:
       return JSON.stringify(e)
   }
+}
+/** Three events of every turn echo its tools and instructions, which are most of it. */
+function responseJson(response: Response): string {
+  let json = ''
+  for (const [name, value] of Object.entries(response)) {
+    if (value === undefined) continue
+    const text =
+      name === 'tools'
+        ? toolsJson(response.tools)
+        : name === 'instructions'
+          ? quoted(response.instructions)
+          : JSON.stringify(value)
+    json += `${json === '' ? '{' : ','}"${name}":${text}`
+  }
+  return `${json}}`
+}
+let lastQuoted: { text: string | null; json: string } = { text: null, json: 'null' }
+function quoted(text: string | null): string {
+  if (lastQuoted.text !== text) lastQuoted = { text, json: JSON.stringify(text) }
+  return lastQuoted.json
 }
 const inPart = (e: In & { type: string; sequence_number: number }): string =>
   `${head(e.type, e.item_id, e.output_index)}${e.sequence_number},"content_index":${e.content_index}`

@@ -4,7 +4,8 @@ import { z } from 'zod'
 import { complain } from './complaint.ts'
 import { ApiError } from './errors.ts'
 import type { Item } from './items.ts'
-import { parseItems, parseTools } from './parse.ts'
+import { knownTools } from './known-tools.ts'
+import { parseItems } from './parse.ts'
 import type { ReasoningConfig, TextConfig } from './response.ts'
 import type { Tool, ToolChoice } from './tools.ts'
 
@@ -146,7 +147,7 @@ export function parseCreate(value: unknown, lane?: string): Create {
     settings: {
       model: d.model,
       instructions: d.instructions ?? null,
-      tools: parseTools(d.tools),
+      tools: knownTools(d.tools),
       tool_choice: (d.tool_choice ?? 'auto') as ToolChoice,
       parallel_tool_calls: d.parallel_tool_calls ?? true,
       max_output_tokens: d.max_output_tokens ?? null,

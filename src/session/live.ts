@@ -2,6 +2,7 @@
 // Bounded in time and bytes, the oldest go first.
 import type { Log } from '../turn/log.ts'
 import type { Turn } from '../turn/run.ts'
+import { toolsJson } from '../protocol/known-tools.ts'
 import type { Response } from '../protocol/response.ts'
 
 type Entry = {
@@ -33,9 +34,11 @@ export class Live {
   ended(id: string): void {
     const entry = this.#entries.get(id)
     if (!entry) return
+    // Its events echo tools and instructions, which the log itself does not count.
+    const { tools, instructions } = entry.turn?.request.settings ?? { tools: [], instructions: null }
+    entry.bytes = entry.log.bytes + toolsJson(tools).length + (instructions?.length ?? 0)
     entry.turn = undefined
     entry.endedAt = Date.now()
-    entry.bytes = entry.log.bytes
     this.#bytes += entry.bytes
     this.#ended.add(id)
     for (const wake of entry.waiting) wake()

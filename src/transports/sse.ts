@@ -19,8 +19,14 @@ export function sendError(reply: ServerResponse, error: ApiError): void {
   reply.end(errorJson(error))
 }
 
+/** Milliseconds since the outlet was made, in the header that clients log. */
+const spent = (since: number): { 'openai-processing-ms': string } => ({
+  'openai-processing-ms': String(Math.round(performance.now() - since)),
+})
+
 export class SseOutlet implements HttpOutlet {
   readonly #reply: ServerResponse
+  readonly #begun = performance.now()
   #held = ''
   #last = 0
   #sentAt = Date.now()
@@ -32,6 +38,8 @@ export class SseOutlet implements HttpOutlet {
     return this.#ended || this.#reply.destroyed
   }
   send(entry: Entry): void {
+    // Steering belongs to sockets: clients of a stream throw at events that they do not know.
+    if (entry.event.type === 'response.steer.accepted' || entry.event.type === 'response.steer.pending') return
     this.#held += `event: ${entry.event.type}\ndata: ${entry.json()}\n\n`
     this.#last = entry.event.sequence_number
     if (isTerminal(entry.event)) this.#ended = true
@@ -81,6 +89,7 @@ export class SseOutlet implements HttpOutlet {
         'content-type': 'text/event-stream; charset=utf-8',
         'cache-control': 'no-cache, no-transform',
         'x-accel-buffering': 'no',
+        ...spent(this.#begun),
       })
     this.#sentAt = Date.now()
     return this.#reply.write(text)
@@ -91,6 +100,7 @@ export class SseOutlet implements HttpOutlet {
 export class JsonOutlet implements HttpOutlet {
   readonly #reply: ServerResponse
   readonly #shape: (response: Response) => unknown
+  readonly #begun = performance.now()
   #sentAt = Date.now()
   #done = false
   constructor(reply: ServerResponse, shape: (response: Response) => unknown = (r) => r) {
@@ -127,7 +137,12 @@ export class JsonOutlet implements HttpOutlet {
   #answer(status: number, body: string): void {
     if (this.done) return
     this.#done = true
-    if (!this.#reply.headersSent) this.#reply.writeHead(status, { 'content-type': 'application/json; charset=utf-8' })
+    if (!this.#reply.headersSent)
+      this.#reply.writeHead(status, {
+        'content-type': 'application/json; charset=utf-8',
+        'content-length': Buffer.byteLength(body),
+        ...spent(this.#begun),
+      })
     this.#reply.end(body)
   }
 }

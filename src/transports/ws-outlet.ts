@@ -2,13 +2,12 @@
 import type { WebSocket } from 'ws'
 import type { Socket } from 'node:net'
 import type { ApiError } from '../protocol/errors.ts'
-import { isDelta, isTerminal } from '../protocol/events.ts'
+import { type Event, isDelta, isTerminal } from '../protocol/events.ts'
 import type { Entry, Outlet } from '../turn/ports.ts'
 
-/** Bytes waiting in the socket from which on the reader counts as slow. */
-const high = 256 * 1024
-
 export type Wire = {
+  /** Bytes waiting in the socket from which on its reader counts as slow. */
+  readonly high: number
   readonly ws: WebSocket
   readonly socket: Socket
   /** A response has started; after steering it may be the second of its request. */
@@ -23,7 +22,14 @@ export type Wire = {
 export const tailOf = (lane: string | undefined): string =>
   lane === undefined ? '}' : `,"stream_id":${JSON.stringify(lane)}}`
 
+/** Failed or incomplete, other than by steering, where the next response follows by itself. */
+const brokenOff = (event: Event): boolean =>
+  'response' in event && event.type !== 'response.completed' && event.response.incomplete_details?.reason !== 'steered'
+
 export class WsOutlet implements Outlet {
+  readonly lane: string | undefined
+  /** A response has been created and has not ended. */
+  running = false
   readonly #wire: Wire
   readonly #tail: string
   #held: { json: string; small: boolean }[] = []
@@ -33,19 +39,24 @@ export class WsOutlet implements Outlet {
 
   constructor(wire: Wire, lane: string | undefined) {
     this.#wire = wire
+    this.lane = lane
     this.#tail = tailOf(lane)
   }
   send(entry: Entry): void {
     const text = entry.json()
     this.#held.push({ json: this.#tail === '}' ? text : text.slice(0, -1) + this.#tail, small: isDelta(entry.event) })
     this.#last = entry.event.sequence_number
-    if (entry.event.type === 'response.created') this.#wire.began(this)
-    else if (isTerminal(entry.event))
-      this.#wire.ended(this, entry.event.type === 'response.completed' ? 'completed' : 'broken')
+    if (entry.event.type === 'response.created') {
+      this.running = true
+      this.#wire.began(this)
+    } else if (isTerminal(entry.event)) {
+      this.running = false
+      this.#wire.ended(this, brokenOff(entry.event) ? 'broken' : 'completed')
+    }
   }
   flush(): Promise<void> | undefined {
     const held = this.#held
-    const { ws, socket } = this.#wire
+    const { ws, socket, high } = this.#wire
     if (held.length === 0) return undefined
     this.#held = []
     if (ws.readyState !== ws.OPEN) return undefined

@@ -131,6 +131,7 @@ export class Sockets {
 class Connection implements Wire {
   readonly ws: WebSocket
   readonly socket: Socket
+  readonly high: number
   readonly #sockets: Sockets
   readonly #session: Session
   readonly #outlets = new Map<WsOutlet, number>()
@@ -147,6 +148,7 @@ class Connection implements Wire {
     this.#sockets = sockets
     this.ws = ws
     this.socket = request.socket
+    this.high = sockets.doors.limits.slowReaderBytes
     this.#pinged = this.#openedAt
     this.#closesAfterFailure = closesAfterFailure(request, sockets.doors.limits.websocket.closeAfterFailure)
     this.#session = new Session(principal, sockets.doors, {
@@ -264,7 +266,7 @@ class Connection implements Wire {
   }
   tick(now: number): void {
     const { websocket, keepaliveMs, slowReaderBytes, slowReaderMs } = this.#sockets.doors.limits
-    for (const outlet of this.#outlets.keys()) outlet.keepalive(now, keepaliveMs)
+    if (this.#outlets.size > 0) this.#keepalive(now, keepaliveMs)
     const unanswered = this.#pinged > this.#lastByte
     if (unanswered && now - this.#pinged > websocket.pongMs) return this.ws.terminate()
     if (
@@ -276,12 +278,23 @@ class Connection implements Wire {
       this.ws.ping()
     }
     if (this.#tooOld(now) && this.#session.idle) this.ws.close(1001, 'the connection reached its age limit')
-    if (this.ws.bufferedAmount <= slowReaderBytes) this.#stuck = undefined
+    // Turns stop filling it at `slowReaderBytes`, so a reader that has stopped stays near it.
+    if (this.ws.bufferedAmount <= slowReaderBytes / 2) this.#stuck = undefined
     else {
       const written = this.socket.bytesWritten - this.ws.bufferedAmount
       if (this.#stuck?.written !== written) this.#stuck = { written, since: now }
       else if (now - this.#stuck.since > slowReaderMs) this.tooSlow()
     }
+  }
+  /** One sign of life a lane: what runs there speaks for what waits behind it. */
+  #keepalive(now: number, silence: number): void {
+    const spoken = new Set<string | undefined>()
+    for (const running of [true, false])
+      for (const outlet of this.#outlets.keys())
+        if (outlet.running === running && !spoken.has(outlet.lane)) {
+          spoken.add(outlet.lane)
+          outlet.keepalive(now, silence)
+        }
   }
   #tooOld(now: number): boolean {
     const { maxAgeMs } = this.#sockets.doors.limits.websocket

@@ -2,6 +2,7 @@
 // state. `speak` is one generation and holds the only `for await`.
 import { ApiError } from '../protocol/errors.ts'
 import type { Item } from '../protocol/items.ts'
+import { toolsJson } from '../protocol/known-tools.ts'
 import type { Create } from '../protocol/request.ts'
 import { Chain } from './chain.ts'
 import { Gate } from './gate.ts'
@@ -96,7 +97,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
 
   const { named, fresh, compact } = start
   const meter = new Meter(
-    () => chain.weight + weighText(settings.instructions ?? '') + weighText(JSON.stringify(settings.tools)),
+    () => chain.weight + weighText(settings.instructions ?? '') + weighText(toolsJson(settings.tools)),
   )
   try {
     output.start()

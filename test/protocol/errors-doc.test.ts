@@ -5,7 +5,13 @@ import { errorTable } from '../../src/protocol/errors.ts'
 
 const doc = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
 const row = /^\| `([a-z0-9_]+)` \| (\d{3}) \| `([a-z_]+)` \| (yes|no) \| (.*) \|$/gm
-const listed = [...doc.matchAll(row)].map(([, code, status, type, transient, about]) => ({ code, status, type, transient, about }))
+const listed = [...doc.matchAll(row)].map(([, code, status, type, transient, about]) => ({
+  code,
+  status,
+  type,
+  transient,
+  about,
+}))
 const table = Object.entries(errorTable).map(([code, { status, type, about, ...rest }]) => ({
   code,
   status: String(status),

@@ -8,31 +8,45 @@ beforeAll(async () => {
   compileSchemas()
   const turns = [
     { when: { contains: 'two items' }, steps: [{ text: 'Whole.' }, { text: 'Half of it' }] },
-    { when: { contains: 'a call' }, steps: [{ text: 'I look.' }, { call: { name: 'read_file' } }, { pause: 5000 }], times: 1 },
+    {
+      when: { contains: 'a call' },
+      steps: [{ text: 'I look.' }, { call: { name: 'read_file' } }, { pause: 5000 }],
+      times: 1,
+    },
   ]
   server = await startWith(simulated({ scenario: { turns } }))
 })
 afterAll(() => server.close())
-const half = (f: { type: string; [key: string]: unknown }): boolean => f.type === 'response.output_text.delta' && f['delta'] === 'Half'
+const half = (f: { type: string; [key: string]: unknown }): boolean =>
+  f.type === 'response.output_text.delta' && f['delta'] === 'Half'
 
-test.each([undefined, 'keep_partial_items'])('keeps the broken-off item, marked as incomplete, in the mode %s', async (mode) => {
-  const socket = await server.socket()
-  const { id } = await begin(socket, { input: 'two items [fault:hang:3]', stream_id: 'a' })
-  await socket.next(half)
-  socket.send({ type: 'response.interrupt', response_id: id, ...(mode === undefined ? {} : { mode }) })
-  const ended = await endOf(socket, id)
-  expect(ended).toMatchObject({
-    status: 'incomplete',
-    incomplete_details: { reason: 'interrupted' },
-    end_turn: false,
-    completed_at: null,
-    output: [{ status: 'completed' }, { status: 'incomplete', content: [{ text: 'Half' }] }],
-  })
-  const { response } = await socket.turn({ model: 'm', store: false, previous_response_id: id, input: 'go on', stream_id: 'a' })
-  expect(response?.status).toBe('completed')
-  expect(lastPrompt(server)).toMatch(/assistant: Whole\.\nassistant: Half\nuser: go on\n$/)
-  await socket.close()
-})
+test.each([undefined, 'keep_partial_items'])(
+  'keeps the broken-off item, marked as incomplete, in the mode %s',
+  async (mode) => {
+    const socket = await server.socket()
+    const { id } = await begin(socket, { input: 'two items [fault:hang:3]', stream_id: 'a' })
+    await socket.next(half)
+    socket.send({ type: 'response.interrupt', response_id: id, ...(mode === undefined ? {} : { mode }) })
+    const ended = await endOf(socket, id)
+    expect(ended).toMatchObject({
+      status: 'incomplete',
+      incomplete_details: { reason: 'interrupted' },
+      end_turn: false,
+      completed_at: null,
+      output: [{ status: 'completed' }, { status: 'incomplete', content: [{ text: 'Half' }] }],
+    })
+    const { response } = await socket.turn({
+      model: 'm',
+      store: false,
+      previous_response_id: id,
+      input: 'go on',
+      stream_id: 'a',
+    })
+    expect(response?.status).toBe('completed')
+    expect(lastPrompt(server)).toMatch(/assistant: Whole\.\nassistant: Half\nuser: go on\n$/)
+    await socket.close()
+  },
+)
 test('leaves the broken-off item out with discard_partial_items, for the client and for the model', async () => {
   const socket = await server.socket()
   const { id } = await begin(socket, { input: 'two items [fault:hang:3]' })
@@ -66,7 +80,9 @@ test('behind an open call leaves the call, which may be answered or left open', 
   expect(response?.status).toBe('completed')
   const call = ended.output.find((item) => item.type === 'function_call')
   const input = [{ type: 'function_call_output', call_id: call?.['call_id'], output: 'text' }]
-  expect((await socket.turn({ model: 'm', store: false, previous_response_id: id, input })).response?.status).toBe('completed')
+  expect((await socket.turn({ model: 'm', store: false, previous_response_id: id, input })).response?.status).toBe(
+    'completed',
+  )
   await socket.close()
 })
 test('stops the engine at once, and touches no other lane', async () => {
@@ -89,7 +105,10 @@ test('of a response that has ended is ignored, of an unknown one an error frame,
   const { response } = await socket.turn({ model: 'm', store: false, input: 'hello' })
   socket.send({ type: 'response.interrupt', response_id: response?.id })
   socket.send({ type: 'response.interrupt', response_id: 'resp_none', stream_id: 'x' })
-  expect(await socket.next('error')).toMatchObject({ stream_id: 'x', error: { code: 'response_not_found', param: 'response_id' } })
+  expect(await socket.next('error')).toMatchObject({
+    stream_id: 'x',
+    error: { code: 'response_not_found', param: 'response_id' },
+  })
   expect(socket.frames.filter((f) => f.type === 'error')).toHaveLength(1)
   const again = await socket.turn({ model: 'm', store: false, previous_response_id: response?.id, input: 'again' })
   expect(again.response?.status).toBe('completed')

@@ -57,8 +57,9 @@ export const lastPrompt = (server: TestServer, generate = true): string =>
 export const responseIn = (frame: Frame): WireResponse => frame['response'] as WireResponse
 /** Sends a create and waits for its `response.created`. */
 export async function begin(socket: Socket, body: Settings): Promise<WireResponse> {
+  const before = new Set(socket.frames)
   socket.send({ type: 'response.create', model: 'm', store: false, ...body })
-  return responseIn(await socket.next('response.created'))
+  return responseIn(await socket.next((f) => f.type === 'response.created' && !before.has(f)))
 }
 export const isEnd = ({ type }: Frame): boolean =>
   type === 'response.completed' || type === 'response.incomplete' || type === 'response.failed'
@@ -69,13 +70,24 @@ export const endOf = async (socket: Socket, id: string): Promise<WireResponse> =
 export const readTool = {
   type: 'function',
   name: 'read_file',
-  parameters: { type: 'object', properties: { path: { type: 'string' } }, required: ['path'], additionalProperties: false },
+  parameters: {
+    type: 'object',
+    properties: { path: { type: 'string' } },
+    required: ['path'],
+    additionalProperties: false,
+  },
   strict: false,
 } as const
 
 const usual = ['created', 'in_progress', 'completed', 'incomplete', 'failed', 'output_item.added', 'output_item.done']
 const words = ['content_part.added', 'content_part.done', 'output_text.delta', 'output_text.done']
-const steers = ['steer.accepted', 'steer.pending', 'steer.failed', 'function_call_arguments.delta', 'function_call_arguments.done']
+const steers = [
+  'steer.accepted',
+  'steer.pending',
+  'steer.failed',
+  'function_call_arguments.delta',
+  'function_call_arguments.done',
+]
 /** The oracle compiles a schema when it first meets it, for up to a second: tests that look at the clock do that before. */
 export function compileSchemas(): void {
   for (const name of [...usual, ...words, ...steers]) checkEvent({ type: `response.${name}` }, { transport: 'socket' })

@@ -2,7 +2,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { pause, type TestServer } from '../wire/server.ts'
 import type { Frame, Socket } from '../wire/socket.ts'
-import { begin, compileSchemas, endOf, lastPrompt, probeOf, readTool, responseIn, simulated, startWith } from './started.ts'
+import {
+  begin,
+  compileSchemas,
+  endOf,
+  lastPrompt,
+  probeOf,
+  readTool,
+  responseIn,
+  simulated,
+  startWith,
+} from './started.ts'
 
 let server: TestServer
 beforeAll(async () => {
@@ -11,8 +21,14 @@ beforeAll(async () => {
     { when: { contains: 'replaced by a summary' }, steps: [{ pause: 200 }, { text: 'Nothing happened.' }] },
     { when: { contains: 'two items' }, steps: [{ text: 'First part.' }, { pause: 200 }, { text: 'Second part.' }] },
     { when: { contains: 'one item' }, steps: [{ text: 'Only' }, { pause: 150 }] },
-    { when: { contains: 'a call' }, steps: [{ pause: 150 }, { call: { name: 'read_file', arguments: { path: 'a' } } }] },
-    { when: { contains: 'call early' }, steps: [{ call: { name: 'read_file', arguments: { path: 'a' } } }, { pause: 200 }] },
+    {
+      when: { contains: 'a call' },
+      steps: [{ pause: 150 }, { call: { name: 'read_file', arguments: { path: 'a' } } }],
+    },
+    {
+      when: { contains: 'call early' },
+      steps: [{ call: { name: 'read_file', arguments: { path: 'a' } } }, { pause: 200 }],
+    },
     { when: { contains: 'then dies' }, steps: [{ text: 'Not yet.' }, { pause: 150 }, { fault: 'error' }] },
   ]
   server = await startWith({
@@ -93,7 +109,9 @@ describe('a steer', () => {
     const input = [{ type: 'function_call_output', call_id, output: 'text of a' }]
     const { response } = await socket.turn({ model: 'm', store: false, previous_response_id: first.id, input })
     expect(response?.status).toBe('completed')
-    expect(lastPrompt(server)).toMatch(/call 1: read_file\(.*\)\nuser: mind the spaces\nuser: and the tabs\n.*text of a\n$/)
+    expect(lastPrompt(server)).toMatch(
+      /call 1: read_file\(.*\)\nuser: mind the spaces\nuser: and the tabs\n.*text of a\n$/,
+    )
     await socket.close()
   })
   test('is not announced as pending where the request that answers the calls waits already', async () => {
@@ -115,7 +133,10 @@ describe('a steer is refused', () => {
   test('as response_not_found for a response that nobody made, or that belongs to nobody here', async () => {
     const socket = await server.socket()
     steer(socket, 'resp_none', 'x')
-    expect(await failed(socket)).toMatchObject({ steer: { previous_response_id: 'resp_none', input: 'x' }, error: { code: 'response_not_found' } })
+    expect(await failed(socket)).toMatchObject({
+      steer: { previous_response_id: 'resp_none', input: 'x' },
+      error: { code: 'response_not_found' },
+    })
     await socket.close()
   })
   test('as response_already_completed for one that has ended', async () => {
@@ -152,7 +173,10 @@ describe('a steer is refused', () => {
     steer(socket, first.id, [{ type: 'function_call_output', call_id: 'c', output: 'o' }])
     expect(await failed(socket)).toMatchObject({ error: { code: 'invalid_input' } })
     for (const n of [1, 2, 3]) steer(socket, first.id, `steer ${n}`)
-    expect(await failed(socket)).toMatchObject({ steer: { input: 'steer 3' }, error: { code: 'too_many_pending_steers' } })
+    expect(await failed(socket)).toMatchObject({
+      steer: { input: 'steer 3' },
+      error: { code: 'too_many_pending_steers' },
+    })
     await endOf(socket, first.id)
     await socket.next('response.completed')
     expect(lastPrompt(server)).toMatch(/user: steer 1\nuser: steer 2\n$/)

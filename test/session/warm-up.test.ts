@@ -85,7 +85,10 @@ test('can be the parent of several, and of another warm-up', async () => {
     socket.turn({ ...base, previous_response_id: two.response?.id, input: stream_id, stream_id }),
   )
   for (const { response } of await Promise.all(turns)) expect(response?.status).toBe('completed')
-  const prompts = probeOf(server).got.slice(-4).filter((g) => g.generate).map((g) => g.prompt)
+  const prompts = probeOf(server)
+    .got.slice(-4)
+    .filter((g) => g.generate)
+    .map((g) => g.prompt)
   expect(prompts.toSorted()).toEqual(['user: one\nuser: two\nuser: a\n', 'user: one\nuser: two\nuser: b\n'])
   await socket.close()
 })
