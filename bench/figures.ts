@@ -1,5 +1,6 @@
 // Figures and how they are shown: medians with their spread, facts of the machine, a progress bar on a terminal.
 import { cpus, loadavg, release, totalmem } from 'node:os'
+import { InvalidArgumentError } from 'commander'
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
@@ -63,6 +64,13 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
       .join('  ')
       .trimEnd()
   return [line(head), widths.map((w) => '─'.repeat(w)).join('  '), ...rows.map(line)].join('\n')
+}
+
+/** A flag's value that counts something. */
+export function whole(text: string): number {
+  const n = Number(text)
+  if (!Number.isInteger(n) || n < 1) throw new InvalidArgumentError('It must be a whole number from 1.')
+  return n
 }
 
 /** Prints the report: one JSON object, or lines for a person. */

@@ -1,16 +1,11 @@
 // `npm run bench:idle`: what one idle socket costs the server in memory. Thousands are opened, each does one small turn
 // (or none), and the memory of the server's process is compared with before, after full collections.
 import { Command } from 'commander'
-import { kibibytes, machine, main, Progress, report, shown, spread, table } from './figures.ts'
+import { kibibytes, machine, main, Progress, report, shown, spread, table, whole } from './figures.ts'
 import { serveApart } from './served.ts'
 import { Talk, userMessage } from './talk.ts'
 
 type Options = { sockets: number; runs: number; json?: true }
-const whole = (text: string): number => {
-  const n = Number(text)
-  if (!Number.isInteger(n) || n < 1) throw new Error(`'${text}' must be a whole number from 1`)
-  return n
-}
 const program = new Command('idle')
   .description('memory of the server for each idle socket: without a turn, after a small one, with compression')
   .option('--sockets <n>', 'sockets', whole, 2000)

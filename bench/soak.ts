@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { Command } from 'commander'
-import { machine, main, mebibytes, median, Progress, quantile, report, table } from './figures.ts'
+import { machine, main, mebibytes, median, Progress, quantile, report, table, whole } from './figures.ts'
 import { round, type Round, unstoredMark } from './loop.ts'
 import { type Memory, serveApart, type Served } from './served.ts'
 
@@ -22,11 +22,6 @@ type Footprint = { readonly rss: number; readonly heap: number; readonly heapLow
 /** Beginnings of prompts that the simulated engine remembers: a bounded cache that would take a dozen rounds to fill. */
 const cacheItems = 10_000
 
-const whole = (text: string): number => {
-  const n = Number(text)
-  if (!Number.isInteger(n) || n < 1) throw new Error(`'${text}' must be a whole number from 1`)
-  return n
-}
 const program = new Command('soak')
   .description(
     'agents in a tool loop over WebSocket mode, against a server of its own with the simulated engine at full speed',

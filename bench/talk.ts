@@ -26,7 +26,7 @@ type Event = {
 /** Longest that a turn may take before it counts as an error. */
 const patienceMs = 60_000
 
-/** What an agent sends with every turn: about 1,000 tokens of instructions and four tools. */
+/** What an agent sends with every turn: 5 kB of instructions and tools. */
 export const settings = {
   model: 'bench',
   stream: true,

@@ -2,17 +2,12 @@
 // ways to say the same turn: a delta over the socket, everything again over the socket, everything again over HTTP.
 import { Agent, request } from 'node:http'
 import { Command } from 'commander'
-import { machine, main, median, Progress, report, shown, spread, type Spread, table } from './figures.ts'
+import { machine, main, median, Progress, report, shown, spread, type Spread, table, whole } from './figures.ts'
 import { hottest } from './profile.ts'
 import { serveApart, type Served } from './served.ts'
 import { outputOf, Reading, settings, Talk, type Turn, userMessage } from './talk.ts'
 
 type Options = { tokens: number[]; repeats: number; turns: number; profile?: true; json?: true }
-const whole = (text: string): number => {
-  const n = Number(text)
-  if (!Number.isInteger(n) || n < 1) throw new Error(`'${text}' must be a whole number from 1`)
-  return n
-}
 const program = new Command('turn')
   .description(
     'time the server adds to a turn, by the length of the conversation; the simulated engine takes next to none',
