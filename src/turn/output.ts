@@ -145,7 +145,11 @@ export class Output {
     this.breakOff(false)
     const last = { completed_at: now(), usage: usageOf(usage) }
     if (how instanceof ApiError) {
-      const error = { code: how.responseCode, message: how.message, ...(how.param === null ? {} : { param: how.param }) }
+      const error = {
+        code: how.responseCode,
+        message: how.message,
+        ...(how.param === null ? {} : { param: how.param }),
+      }
       return { ...this.#response('failed'), ...last, completed_at: null, error }
     }
     if (how === 'stop') return { ...this.#response('completed'), ...last }

@@ -6,7 +6,8 @@ import { frames } from '../../src/transports/frames.ts'
 import { routes } from '../../src/transports/http.ts'
 import { startTestServer, type TestServer } from '../wire/server.ts'
 
-const numRuns = Number(process.env['RUNS'] ?? 300)
+// Never so few that no error is met.
+const numRuns = Math.max(100, Number(process.env['RUNS'] ?? 300))
 let server: TestServer
 beforeAll(async () => {
   server = await startTestServer()

@@ -1,7 +1,7 @@
 // The event log: numbering, readers that come late or are slow, joining and dropping.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ApiError } from '../../src/protocol/errors.ts'
+import type { ApiError } from '../../src/protocol/errors.ts'
 import { isDelta, type Body, type Event } from '../../src/protocol/events.ts'
 import type { Entry, Outlet } from '../../src/turn/ports.ts'
 import { Log } from '../../src/turn/log.ts'
