@@ -175,6 +175,8 @@ describe('values made for a JSON schema', () => {
         (s, value) => {
           // Patterns that are too costly to run are not checked here.
           fc.pre(!JSON.stringify(s).includes('(/['))
+          // The outside one reads 1e21 as 1 when it looks for multiples.
+          fc.pre(!/\de[+-]?\d/.test(JSON.stringify(value)))
           expect(isValid(s, value)).toBe(ajv.compile(s)(value))
         },
       ),
