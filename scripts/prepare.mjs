@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 export const root = fileURLToPath(new URL('..', import.meta.url))
 export const clients = join(root, 'test/clients')
+export const schema = join(root, 'test/schema')
 
 /** One progress line, on stderr so that stdout stays what the program itself prints. */
 export const say = (text) => process.stderr.write(`continuo: ${text}\n`)

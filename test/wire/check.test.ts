@@ -28,7 +28,9 @@ describe('the schemas', () => {
       installed,
     )
   })
-  test.skipIf(!existsSync(new URL('../schema/node_modules', import.meta.url)))(
+  // Missing, it is a skip with this name, and a failure where CI is set.
+  const generator = existsSync(new URL('../schema/node_modules', import.meta.url))
+  test.skipIf(!generator && ['', '0', 'false', undefined].includes(process.env['CI']))(
     'are what the types give, where the generator is installed',
     { timeout: 60_000 },
     () => {
