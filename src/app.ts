@@ -11,7 +11,7 @@ import { ApiError } from './protocol/errors.ts'
 import { createModels, createStore, type Models } from './registry.ts'
 import { Live } from './session/live.ts'
 import type { Doors } from './transports/doors.ts'
-import { serveHttp } from './transports/http.ts'
+import { refusePath, serveHttp } from './transports/http.ts'
 import { Sockets } from './transports/ws.ts'
 import type { Classifier, Store } from './turn/ports.ts'
 import { Settle } from './turn/settle.ts'
@@ -88,6 +88,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
     logger: false,
     http: { headersTimeout: limits.http.headersMs, requestTimeout: 0 },
     routerOptions: { maxParamLength: 256 },
+    frameworkErrors: refusePath(version),
   })
   serveHttp(server, doors)
   const sockets = new Sockets(server.server, doors)

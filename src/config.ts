@@ -170,12 +170,18 @@ function contradictions(config: Config): Problem[] {
       message: `"${config.host}" can be reached from other machines, and no keys are configured, so anybody could use the server; add a key under \`keys\`, or set host to 127.0.0.1`,
     })
   const engines = Object.keys(config.engines)
-  for (const [name, model] of Object.entries(config.models))
+  for (const [name, model] of Object.entries(config.models)) {
+    if (name !== '*' && name.includes('*'))
+      problems.push({
+        path: ['models', name],
+        message: 'names of models are exact; only "*" alone stands for others, and takes every name that is not listed',
+      })
     if (!Object.hasOwn(config.engines, model.engine))
       problems.push({
         path: ['models', name, 'engine'],
         message: `no engine named "${model.engine}" is listed under \`engines\`${meant(model.engine, engines)}; there are: ${engines.join(', ')}`,
       })
+  }
   if (Object.keys(config.models).length === 0)
     problems.push({
       path: ['models'],

@@ -284,6 +284,12 @@ describe('what a person reads who got it wrong', () => {
     )
   })
 
+  it('refuses a star inside the name of a model, which would match nothing', () => {
+    expect(failure('models:\n  "gpt-*": {engine: simulated}\n')).toMatch(
+      /^continuo\.yaml:2: models\."gpt-\*": names of models are exact; only "\*" alone/,
+    )
+  })
+
   it('refuses a message limit above what all messages may hold', () => {
     expect(failure('limits:\n  websocket:\n    maxHeldBytes: 1 MiB\n')).toContain(
       'continuo.yaml:3: limits.websocket.maxHeldBytes: 1048576 is less than maxMessageBytes',

@@ -51,6 +51,9 @@ export type Create = {
 
 export const lanePattern = /^[A-Za-z0-9_.-]{1,256}$/
 
+/** Tools that one `allowed_tools` may name. */
+const maxAllowed = 1024
+
 const count = z.number().int().positive().nullish()
 const share = (max: number): z.ZodType<number | null | undefined> => z.number().min(0).max(max).nullish()
 const penalty = z.number().min(-2).max(2).nullish()
@@ -82,9 +85,12 @@ const toolChoice = z
     z.looseObject({
       type: z.literal('allowed_tools'),
       mode: z.enum(['auto', 'required']),
-      tools: z.array(z.record(z.string(), z.unknown())),
+      tools: z.array(z.record(z.string(), z.unknown())).max(maxAllowed),
     }),
-    z.looseObject({ type: z.string() }),
+    // Hosted kinds and those of newer clients; a kind from above must have its shape.
+    z
+      .looseObject({ type: z.string() })
+      .refine(({ type }) => !['function', 'custom', 'allowed_tools'].includes(type), 'lacks what its type needs'),
   ])
   .nullish()
 

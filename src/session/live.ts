@@ -3,6 +3,7 @@
 import type { Log } from '../turn/log.ts'
 import type { Turn } from '../turn/run.ts'
 import { toolsJson } from '../protocol/known-tools.ts'
+import type { Settings } from '../protocol/request.ts'
 import type { Response } from '../protocol/response.ts'
 
 type Entry = {
@@ -34,9 +35,7 @@ export class Live {
   ended(id: string): void {
     const entry = this.#entries.get(id)
     if (!entry) return
-    // Its events echo tools and instructions, which the log itself does not count.
-    const { tools, instructions } = entry.turn?.request.settings ?? { tools: [], instructions: null }
-    entry.bytes = entry.log.bytes + toolsJson(tools).length + (instructions?.length ?? 0)
+    entry.bytes = entry.log.bytes + (entry.turn ? echoed(entry.turn.request.settings) : 0)
     entry.turn = undefined
     entry.endedAt = Date.now()
     this.#bytes += entry.bytes
@@ -67,8 +66,8 @@ export class Live {
   }
   /** The response as it stands or as it ended. */
   response(id: string, owner: string): Response | undefined {
-    const last = this.log(id, owner)?.last
-    return this.turn(id, owner)?.output.snapshot() ?? (last && 'response' in last ? last.response : undefined)
+    const end = this.log(id, owner)?.terminal
+    return end && 'response' in end ? end.response : this.turn(id, owner)?.output.snapshot()
   }
   get running(): number {
     return this.#entries.size - this.#ended.size
@@ -87,4 +86,9 @@ export class Live {
       this.drop(id)
     }
   }
+}
+
+/** Characters of what every event with a response in it says again, and what the log itself does not count. */
+function echoed({ tools, instructions, ...rest }: Settings): number {
+  return toolsJson(tools).length + (instructions?.length ?? 0) + JSON.stringify(rest).length
 }

@@ -1,5 +1,6 @@
 // Where a turn starts: the conversation that its request names, and its new items as client and model see them.
 // Done when the turn starts, not when its frame arrives; stays synchronous while everything is in memory.
+import { setImmediate as others } from 'node:timers/promises'
 import { ApiError } from '../protocol/errors.ts'
 import { type IdPrefix, newId } from '../protocol/ids.ts'
 import { type Item, textOf } from '../protocol/items.ts'
@@ -16,6 +17,8 @@ type Near = { readonly settle: Settle; readonly seal: Seal }
 /** Stored responses a conversation may be rebuilt from; estimated tokens of messages that survive a compaction. */
 const longestChain = 20_000
 const keptTokens = 20_000
+/** Records and items that are read before everybody else gets a turn: a store on this thread would hold them all up. */
+const reads = 32
 
 /** Throws previous_response_not_found, item_not_found, tool_call_not_found, invalid_encrypted_content, invalid_request. */
 export function resolve(
@@ -66,6 +69,7 @@ async function loadChain(id: string, { owner, tenant }: Principal, { settle, sea
     const ended = record?.response.status
     if (!record || ended === 'failed' || ended === 'cancelled' || records.length === longestChain) throw notFound(id)
     records.push(record)
+    if (records.length % reads === 0) await others()
     at = record.parent
     chain = at === undefined ? Chain.root(owner) : settle.chain(at, owner)
   }
@@ -86,15 +90,30 @@ function withoutReferences(
   owner: string,
   settle: Settle,
 ): readonly Item[] | Promise<readonly Item[]> {
-  if (!items.some((item) => item.type === 'item_reference')) return items
-  return Promise.all(
-    items.map(async (item, n) => {
-      if (item.type !== 'item_reference') return item
-      const found = await settle.item(item.id, owner)
-      if (!found) throw new ApiError('item_not_found', `Item with id '${item.id}' not found.`, `input.${n}.id`)
-      return found
-    }),
-  )
+  /** Each id once, with the first place that names it: an item may be large, and be named a hundred thousand times. */
+  const wanted = new Map<string, number>()
+  for (const [n, item] of items.entries())
+    if (item.type === 'item_reference' && !wanted.has(item.id)) wanted.set(item.id, n)
+  return wanted.size === 0 ? items : withItems(items, [...wanted], owner, settle)
+}
+async function withItems(
+  items: readonly Item[],
+  wanted: readonly (readonly [id: string, place: number])[],
+  owner: string,
+  settle: Settle,
+): Promise<readonly Item[]> {
+  const found = new Map<string, Item>()
+  for (let at = 0; at < wanted.length; at += reads) {
+    if (at > 0) await others()
+    await Promise.all(
+      wanted.slice(at, at + reads).map(async ([id, place]) => {
+        const item = await settle.item(id, owner)
+        if (!item) throw new ApiError('item_not_found', `Item with id '${id}' not found.`, `input.${place}.id`)
+        found.set(id, item)
+      }),
+    )
+  }
+  return items.map((item) => (item.type === 'item_reference' ? (found.get(item.id) ?? item) : item))
 }
 
 const prefixes: Record<string, IdPrefix> = {

@@ -229,8 +229,8 @@ export class Session {
 
   /** The line that tells a delta from a full resend, and what the turn cost. */
   #note({ id, request, events }: Turn, ending: Outcome, begun: number): void {
-    const { last } = events
-    const usage = last && 'response' in last ? last.response.usage : null
+    const { terminal } = events
+    const usage = terminal && 'response' in terminal ? terminal.response.usage : null
     this.#world.note('turn', {
       response: id,
       connection: this.#options.connection,

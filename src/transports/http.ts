@@ -60,22 +60,13 @@ export function serveHttp(app: FastifyInstance, doors: Doors): void {
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(answerHeaders(request.raw, doors.version))
+    // Here and not in a handler of its own, in front of which a body would be taken in.
+    if (request.is404) throw noRoute(request)
   })
   app.addHook('onSend', async (_request, reply) => {
     reply.header('openai-processing-ms', String(Math.round(reply.elapsedTime)))
   })
-  app.setErrorHandler((e, _request, reply) => {
-    const error = asApiError(e, doors)
-    return reply.code(error.status).headers(errorHeaders(error)).send({ error: error.body })
-  })
-  app.setNotFoundHandler((request) => {
-    const known = ['GET', 'POST', 'DELETE'].some((method) =>
-      app.hasRoute({ method: method as 'GET', url: pathOf(request) }),
-    )
-    throw known
-      ? new ApiError('method_not_allowed')
-      : new ApiError('not_found', `There is no path ${pathOf(request).slice(0, 200)}.`)
-  })
+  app.setErrorHandler((e, _request, reply) => sendApiError(reply, asApiError(e, doors)))
 
   app.get('/healthz', async () => ({ status: 'ok' }))
   app.get('/readyz', async (_request, reply) => {
@@ -104,6 +95,8 @@ export function serveHttp(app: FastifyInstance, doors: Doors): void {
       app.route({
         method,
         url: base + path,
+        // Before the body: nobody without a key can make the server take one in.
+        onRequest: async (request) => void doors.authenticate(request.headers),
         handler: async (request, reply) => {
           const { principal } = doors.authenticate(request.headers)
           const { id = '' } = request.params as { id?: string }
@@ -113,6 +106,27 @@ export function serveHttp(app: FastifyInstance, doors: Doors): void {
         },
       })
   }
+}
+
+/** For what the framework refuses before it looks for a route: a path that cannot be decoded. */
+export function refusePath(version: string) {
+  return (e: { readonly message: string }, request: FastifyRequest, reply: FastifyReply): void => {
+    reply.headers(answerHeaders(request.raw, version))
+    sendApiError(reply, new ApiError('invalid_request', `The path cannot be read: ${e.message.slice(0, 300)}.`))
+  }
+}
+function sendApiError(reply: FastifyReply, error: ApiError): FastifyReply {
+  return reply.code(error.status).headers(errorHeaders(error)).send({ error: error.body })
+}
+const paths = [
+  ...['/healthz', '/readyz', '/v1/models', '/v1/models/:id'],
+  ...responsePaths.flatMap((base) => ['', ...routes.map(({ path }) => path)].map((path) => base + path)),
+].map((path) => new RegExp(`^${path.replace(':id', '[^/]+')}$`))
+/** The framework's own look-up takes the path for a pattern and throws at some of them. */
+function noRoute(request: FastifyRequest): ApiError {
+  const path = request.url.split('?', 1)[0] ?? ''
+  if (paths.some((known) => known.test(path))) return new ApiError('method_not_allowed')
+  return new ApiError('not_found', `There is no path ${path.slice(0, 200)}.`)
 }
 
 // ── turns ──
@@ -157,10 +171,26 @@ function turn(
   session.create(request, outlet, received)
   reply.hijack()
   alive.add(outlet)
-  reply.raw.once('close', () => {
+  whenClosed(reply, () => {
     alive.delete(outlet)
     session.close()
   })
+}
+
+/**
+ * Once the client has the whole answer or has gone, which may have been before this. A pipelined answer that waits
+ * behind another has no socket yet and hears of nothing, so the socket is asked itself.
+ */
+function whenClosed({ raw }: FastifyReply, then: () => void): void {
+  const { socket } = raw.req
+  if (socket.destroyed) return then()
+  const once = (): void => {
+    raw.off('close', once)
+    socket.off('close', once)
+    then()
+  }
+  raw.on('close', once)
+  socket.setMaxListeners(0).on('close', once)
 }
 
 // ── responses ──
@@ -185,9 +215,10 @@ async function retrieve(
     if (value !== undefined) reply.raw.setHeader(name, value)
   log.attach(outlet, parsed.data.starting_after)
   reply.hijack()
-  if (log.ended && parsed.data.starting_after !== undefined && parsed.data.starting_after >= log.next - 1) outlet.end()
+  const { terminal } = log
+  if (terminal && (parsed.data.starting_after ?? -1) >= terminal.sequence_number) outlet.end()
   alive.add(outlet)
-  reply.raw.once('close', () => {
+  whenClosed(reply, () => {
     alive.delete(outlet)
     log.detach(outlet)
   })
@@ -200,8 +231,9 @@ async function find(id: string, { owner }: Principal, doors: Doors): Promise<Res
 }
 async function remove({ principal, id }: Asked, doors: Doors): Promise<Answer> {
   await find(id, principal, doors)
-  // First nobody may find or write it any more; then what runs is stopped and what is written goes.
   const turn = doors.live.turn(id, principal.owner)
+  // Nothing of one that runs is written yet, and from here on nothing will be, even if it ends meanwhile.
+  if (turn) doors.settle.forget(id)
   await doors.settle.remove(id, principal.owner)
   doors.settle.forget(id)
   turn?.stop.abort(new Halt('cancelled'))
@@ -243,7 +275,6 @@ async function inputTokens({ principal, body }: Asked, doors: Doors): Promise<An
 }
 
 const modelObject = (id: string): unknown => ({ id, object: 'model', created: 0, owned_by: 'continuo' })
-const pathOf = (request: FastifyRequest): string => request.url.split('?', 1)[0] ?? ''
 
 /** The framework's own errors come with a status and code of theirs; ours stay what they are. */
 function asApiError(e: unknown, doors: Doors): ApiError {

@@ -229,6 +229,9 @@ class Connection implements Wire {
     if (error.code === 'invalid_api_key') this.end(1008, 'the key is no longer valid')
   }
   tell(frame: Loose, lane: string | undefined): void {
+    // These answers are as long as what was sent, and no turn holds them back.
+    const { maxMessageBytes } = this.#sockets.doors.limits.websocket
+    if (this.ws.bufferedAmount > Math.max(this.high, maxMessageBytes)) return this.tooSlow()
     if (this.ws.readyState === WebSocket.OPEN) this.ws.send(JSON.stringify(frame).slice(0, -1) + tailOf(lane))
   }
 

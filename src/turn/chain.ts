@@ -73,31 +73,32 @@ export class Chain {
     for (let link: Chain | undefined = this; link && link.from === 'input'; link = link.parent) runs.push(link.items)
     return runs.reverse().flat()
   }
-  /** Was this call made in the conversation? Looks from the newest link back: a tool loop finds it at once. */
-  hasCall(callId: string): boolean {
-    for (let link: Chain | undefined = this; link; link = link.parent)
-      for (const item of link.items) if (calledAs(item) === callId) return true
-    return false
-  }
   /** The first output among `items` whose call is neither in this conversation nor in front of it in `items`. */
   unanswerable(items: readonly Item[]): string | undefined {
     const called = new Set<string>()
+    const missing = new Set<string>()
     for (const item of items) {
       const made = calledAs(item)
       if (made !== undefined) called.add(made)
       const answers = answeredCall(item)
-      if (answers !== undefined && !called.has(answers) && !this.hasCall(answers)) return answers
+      if (answers !== undefined && !called.has(answers)) missing.add(answers)
     }
-    return undefined
+    // One walk for all of them, from the newest link back: a tool loop finds its calls at once.
+    for (let link: Chain | undefined = this; link && missing.size > 0; link = link.parent)
+      for (const item of link.items) {
+        const made = calledAs(item)
+        if (made !== undefined) missing.delete(made)
+      }
+    const [first] = missing
+    return first
   }
 }
 
 function broughtTools(before: readonly Tool[], items: readonly Item[]): readonly Tool[] {
-  let tools = before
-  for (const item of items)
-    if (item.type === 'additional_tools' || item.type === 'tool_search_output') {
-      const brought = (item as { tools?: readonly Tool[] }).tools
-      if (brought && brought.length > 0) tools = [...tools, ...brought]
-    }
-  return tools
+  const brought = items.flatMap((item) =>
+    item.type === 'additional_tools' || item.type === 'tool_search_output'
+      ? ((item as { tools?: readonly Tool[] }).tools ?? [])
+      : [],
+  )
+  return brought.length > 0 ? [...before, ...brought] : before
 }

@@ -44,7 +44,7 @@ export class Log {
   #lines: Line[] = []
   #next = 0
   #bytes = 0
-  #ended = false
+  #terminal: Event | undefined = undefined
   readonly #limit: number
   readonly #readers = new Set<Reader>()
   #room: Promise<void> | undefined = undefined
@@ -61,7 +61,7 @@ export class Log {
     return this.#next
   }
   get ended(): boolean {
-    return this.#ended
+    return this.#terminal !== undefined
   }
   get watched(): boolean {
     return this.#readers.size > 0
@@ -69,9 +69,9 @@ export class Log {
   get bytes(): number {
     return this.#bytes
   }
-  /** The newest event, undefined while there is none. */
-  get last(): Event | undefined {
-    return this.#lines.at(-1)?.event
+  /** Undefined while the response runs. Word of waiting steers may follow it. */
+  get terminal(): Event | undefined {
+    return this.#terminal
   }
 
   /** Gives the event its number: its place here. */
@@ -81,7 +81,7 @@ export class Log {
     this.#lines.push(line)
     this.#bytes += line.bytes
     if (this.#bytes > this.#limit) this.#shrink()
-    if (isTerminal(body)) this.#ended = true
+    if (isTerminal(body)) this.#terminal = line.event
   }
   /**
    * Reads from the event behind number `after`. Throws `events_gone` where that one is no longer kept, `invalid_request`

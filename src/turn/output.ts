@@ -22,6 +22,9 @@ type OpenCall = {
 }
 type Open = OpenWords | OpenCall | { kind: 'compaction'; id: string; at: number; text: string }
 
+/** What a call counts for besides its text, so that even empty ones come to an end. */
+const perCall = 64
+
 /** How a response ends, other than by an error. */
 export type Ending = 'stop' | 'length' | 'filter' | 'steered' | 'interrupted' | 'cancelled'
 const reasons = {
@@ -100,7 +103,7 @@ export class Output {
         return this.#end(delta.whole ? 'completed' : 'incomplete')
     }
   }
-  /** Characters the model has written. */
+  /** Characters the model has written, calls without any counted as well. */
   get bytes(): number {
     return this.#bytes
   }
@@ -142,7 +145,8 @@ export class Output {
   }
   /** Ends what is open and says how it all ended. Nothing leaves yet. */
   close(how: Ending | ApiError, usage: EngineUsage): Response {
-    this.breakOff(false)
+    // Clients run a call once it is done, whatever its status: after a failure, half of one must not be.
+    this.breakOff(how instanceof ApiError && (this.#open?.kind === 'function' || this.#open?.kind === 'custom'))
     const last = { completed_at: now(), usage: usageOf(usage) }
     if (how instanceof ApiError) {
       const error = {
@@ -225,6 +229,7 @@ export class Output {
   }
   #call(d: Extract<Delta, { type: 'call' }>): void {
     if (this.#open) throw overlap(d.kind, this.#open.kind)
+    this.#bytes += d.name.length + perCall
     const open: OpenCall = {
       kind: d.kind,
       id: newId(d.kind === 'function' ? 'fc' : 'ctc'),

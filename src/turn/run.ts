@@ -166,7 +166,8 @@ async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps:
   let finished = false
   let warm: unknown
   // Items are cut between each other only: when the user has steered, and when one call was all that was allowed.
-  let between = false
+  // Undefined while nothing came.
+  let between: boolean | undefined
 
   try {
     stop.signal.throwIfAborted()
@@ -177,8 +178,7 @@ async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps:
     stream: for await (const chunk of model.engine.generate(call)) {
       if (meter.pieces === 0) mark(id, 'first')
       if (!gate.passed) {
-        await gate.verdict()
-        stop.signal.throwIfAborted()
+        await orStopped(gate.verdict(), stop.signal)
         mark(id, 'gated')
       }
       meter.saw(chunk)
@@ -186,7 +186,7 @@ async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps:
       if (chunk.finish) finished = true
       if (chunk.finish === 'length' || chunk.finish === 'filter') ending = chunk.finish
       for (const delta of chunk.deltas ?? []) {
-        if (between && turn.steered() && !output.asks) {
+        if (between === true && turn.steered() && !output.asks) {
           ending = 'steered'
           break stream
         }
@@ -205,9 +205,8 @@ async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps:
       const full = output.flush()
       if (full) await orStopped(full, stop.signal)
     }
-    await gate.settled()
-    stop.signal.throwIfAborted()
-    if (!finished && !between && ending === 'stop' && meter.pieces > 0)
+    await orStopped(gate.settled(), stop.signal)
+    if (!finished && between === false && ending === 'stop')
       throw new ApiError('server_error', `The engine '${model.engine.id}' stopped in the middle of an item.`)
   } catch (e) {
     const reason: unknown = stop.signal.aborted ? stop.signal.reason : e
@@ -220,7 +219,7 @@ async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps:
   return { ending, warm, checked: gate.context }
 }
 
-/** A client that is slow must not keep a turn from being stopped. */
+/** A client that is slow, or a check that does not answer, must not keep a turn from being stopped. */
 async function orStopped(wait: Promise<void>, signal: AbortSignal): Promise<void> {
   let onAbort = (): void => {}
   const stopped = new Promise<void>((resolve) => {

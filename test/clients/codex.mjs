@@ -1,53 +1,22 @@
-// The real Codex CLI does one task over WebSocket mode: node codex.mjs [BASE_URL]. Environment besides MODEL and API_KEY:
+// The real Codex CLI does one task over WebSocket mode: node codex.mjs [BASE_URL]. With --http it is to do it over HTTP,
+// against a server that has WebSocket mode switched off. Environment besides MODEL and API_KEY:
 // COMMANDS, the fewest commands it must run (3); LIMIT, seconds (120); PROMPT; VERBOSE=1 prints Codex's own event lines.
-import { spawn, spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { apiKey, baseUrl, check, end, expect, model } from './report.mjs'
+import { spawn } from 'node:child_process'
+import { codexProgram, workplace } from './codex-home.mjs'
+import { relay } from './relay.mjs'
+import { baseUrl, check, end, expect, model } from './report.mjs'
 
 const limit = Number(process.env.LIMIT ?? 120) * 1000
 const wanted = Number(process.env.COMMANDS ?? 3)
 const prompt = process.env.PROMPT ?? 'List the files in this folder and say what you see.'
-const program = fileURLToPath(new URL('node_modules/@openai/codex/bin/codex.js', import.meta.url))
 
-const config = `
-model = "${model}"
-model_provider = "continuo"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-check_for_update_on_startup = false
-[analytics]
-enabled = false
-[model_providers.continuo]
-name = "Continuo"
-base_url = "${baseUrl}"
-wire_api = "responses"
-env_key = "CONTINUO_API_KEY"
-supports_websockets = true
-`
-
-/** A home and a repository of its own, so that nothing of the user's is read or written. */
-function workplace() {
-  const dir = mkdtempSync(join(tmpdir(), 'continuo-codex-'))
-  const home = join(dir, 'home')
-  const repo = join(dir, 'repo')
-  mkdirSync(home)
-  mkdirSync(repo)
-  writeFileSync(join(home, 'config.toml'), config)
-  writeFileSync(join(repo, 'README.md'), 'hello\n')
-  spawnSync('git', ['init', '-q', repo])
-  return { dir, home, repo }
-}
-
-function codex({ home, repo }) {
+function codex({ repo, env }) {
   const child = spawn(
     process.execPath,
-    [program, 'exec', '--json', '--dangerously-bypass-approvals-and-sandbox', '--skip-git-repo-check', prompt],
+    [codexProgram, 'exec', '--json', '--dangerously-bypass-approvals-and-sandbox', '--skip-git-repo-check', prompt],
     {
       cwd: repo,
-      env: { ...process.env, CODEX_HOME: home, HOME: home, CONTINUO_API_KEY: apiKey },
+      env,
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: limit,
     },
@@ -62,9 +31,11 @@ function codex({ home, repo }) {
   })
 }
 
-const place = workplace()
+// A relay only where it is asked for: otherwise nothing stands between Codex and the server.
+const wire = process.argv.includes('--http') ? await relay(baseUrl) : undefined
+const place = workplace({ url: wire?.url ?? baseUrl, model })
 const start = performance.now()
-const { code, out, log } = await codex(place).finally(() => rmSync(place.dir, { recursive: true, force: true }))
+const { code, out, log } = await codex(place).finally(place.remove)
 const seconds = ((performance.now() - start) / 1000).toFixed(1)
 if (process.env.VERBOSE) console.log(out + log)
 
@@ -97,7 +68,19 @@ await check('it says something at the end', () => {
   const said = done('agent_message').map(({ item }) => item.text)
   expect(said.some(Boolean), 'a message', said)
 })
-await check('it never reconnects, falls back to HTTP or reports trouble', () => {
+if (wire)
+  await check('it asks for a socket once, gets 426, and goes on over HTTP at once', () => {
+    const { connections } = wire
+    const seen = connections.map(({ request, status }) => [request, status])
+    const [upgrade, ...others] = connections
+    expect(upgrade.request.startsWith('GET ') && upgrade.status === 426, 'an upgrade that gets 426', seen)
+    const posts = others.every(({ request, status }) => /^POST \S+\/responses /.test(request) && status === 200)
+    expect(others.length > 0 && posts, 'nothing but successful POSTs after it', seen)
+    const wait = Math.round(others[0].at - upgrade.at)
+    expect(wait < 2000, 'the first of them within 2 s', wait)
+    return { wait, connections: connections.length }
+  })
+await check('it never reconnects or reports trouble', () => {
   const trouble = events.filter(
     (event) =>
       event.type === 'error' ||

@@ -31,6 +31,10 @@ await check('the log shows a tool loop: at least four turns on that socket, all 
   )
   return { turns: spoken.length }
 })
+await check('the log shows a warm-up first, and only there', () => {
+  const warmups = onSocket.map((line) => line.warmup)
+  expect(warmups[0] && !warmups.slice(1).some(Boolean), 'one warm-up', warmups)
+})
 await check('the log shows that every turn after the first sent only what was new', () => {
   const later = onSocket.slice(1)
   expect(later.length >= 3, 'later turns', later.length)

@@ -27,4 +27,24 @@ describe('events of ended responses', () => {
       await server.close()
     }
   })
+  it('count everything else of the request that they echo', async () => {
+    const server = await startTestServer()
+    try {
+      const http = server.http()
+      const echoed = [
+        { metadata: Object.fromEntries(Array.from({ length: 40 }, (_, n) => [`k${n}`, 'v'.repeat(500)])) },
+        { text: { format: { type: 'json_schema', name: 'f', schema: { title: 's'.repeat(20_000) } } } },
+        {
+          prompt_cache_key: 'k'.repeat(1000),
+          text: { format: { type: 'json_schema', name: 'f', schema: { title: 's'.repeat(19_000) } } },
+        },
+      ]
+      for (const [n, more] of echoed.entries()) {
+        await http.post('/v1/responses', { model: 'm', input: 'hi', store: false, ...more })
+        expect(server.app.counts().logBytes).toBeGreaterThan(20_000 * (n + 1))
+      }
+    } finally {
+      await server.close()
+    }
+  })
 })

@@ -6,6 +6,7 @@ import {
   begin,
   compileSchemas,
   endOf,
+  isEnd,
   lastPrompt,
   probeOf,
   readTool,
@@ -112,6 +113,22 @@ describe('a steer', () => {
     expect(lastPrompt(server)).toMatch(
       /call 1: read_file\(.*\)\nuser: mind the spaces\nuser: and the tabs\n.*text of a\n$/,
     )
+    await socket.close()
+  })
+  test('that waits for outputs leaves its response readable, and its replay ends', async () => {
+    const socket = await server.socket()
+    const { id } = await begin(socket, { input: 'a call', tools: [readTool] })
+    steer(socket, id)
+    const ended = await endOf(socket, id)
+    await socket.next('response.steer.pending')
+    const last = socket.frames.find((f) => isEnd(f))?.['sequence_number'] as number
+    expect((await server.http().get(`/v1/responses/${id}`)).json).toEqual(ended)
+    for (const after of [last - 1, last, last + 1]) {
+      const replay = await fetch(`${server.url}/v1/responses/${id}?stream=true&starting_after=${after}`, {
+        signal: AbortSignal.timeout(2000),
+      })
+      expect((await replay.text()).includes('response.completed')).toBe(after < last)
+    }
     await socket.close()
   })
   test('is not announced as pending where the request that answers the calls waits already', async () => {

@@ -191,6 +191,16 @@ test('a client that reads too slowly is closed with 1013, its turn ended, and ot
   expect(running.app.counts().sockets).toBe(1)
   await running.quiet()
 }, 15_000)
+test('a client that has its own words sent back and reads none of them is closed before they fill the memory', async () => {
+  const running = await start({ websocket: { maxMessageBytes: 1024 * 1024 }, slowReaderMs: 60_000 })
+  const socket = await running.socket()
+  socket.ws.pause()
+  const input = 'x'.repeat(500_000)
+  for (let n = 0; n < 60; n++) socket.send({ type: 'response.steer', previous_response_id: 'resp_none', input })
+  await eventually(() => expect(running.app.counts().sockets).toBe(0))
+  expect(running.log.some((line) => line.includes('socket closed') && /"code":(1013|1006)/.test(line))).toBe(true)
+  socket.ws.terminate()
+})
 test('a message too many for the memory budget closes that socket with 1013, and no other', async () => {
   const running = await start({ websocket: { maxMessageBytes: 1_000_000, maxHeldBytes: 1_000_000 } })
   const other = await running.socket()

@@ -2,6 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { describe, expect, test } from 'vitest'
 import type { Chunk, Classifier } from '../../src/turn/ports.ts'
+import { Halt } from '../../src/turn/run.ts'
 import { type Mark, turnChannel } from '../../src/turn/trace.ts'
 import { chunks, done, end, run, says, words } from './ran.ts'
 
@@ -55,6 +56,15 @@ describe('the gate', () => {
     expect(text).toBe('Hello there.')
     expect(response.status).toBe('completed')
   })
+  test.each(['input', 'output'] as const)(
+    'that never answers about the %s does not keep a turn from being stopped',
+    async (looksAt) => {
+      const stop = new AbortController()
+      setTimeout(() => stop.abort(new Halt('cancelled')), 50)
+      const { outcome } = await run(hello, { stop, classifiers: [classifier(looksAt, () => new Promise(() => {}))] })
+      expect(outcome).toBe('cancelled')
+    },
+  )
   test('flags an answer without a word, too', async () => {
     const { response } = await run(() => chunks(done), { classifiers: [classifier('input', () => later(false))] })
     expect(response).toMatchObject({ status: 'failed', error: { code: 'invalid_prompt' } })

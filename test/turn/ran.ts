@@ -81,10 +81,10 @@ export async function run(generate: (call: Call) => AsyncIterable<Chunk>, how: H
     deps,
   )
   problems.push(...grammar.end())
-  const { last } = events
-  if (!last || !('response' in last)) throw new Error('no terminal event')
+  const { terminal } = events
+  if (!terminal || !('response' in terminal)) throw new Error('no terminal event')
   expect(ledger).toMatchObject({ open: 0, settled: 1, repeated: 0 })
-  return { outcome, response: last.response, text, usage: ledger.rows[0]?.usage, reports, kept, problems }
+  return { outcome, response: terminal.response, text, usage: ledger.rows[0]?.usage, reports, kept, problems }
 }
 export async function* chunks(...all: Chunk[]): AsyncIterable<Chunk> {
   yield* all

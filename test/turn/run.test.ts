@@ -81,6 +81,23 @@ describe('an engine that breaks the contract of deltas', () => {
     })
     expect((await run(() => chunks(says(words('a'), end)))).response).toMatchObject({ status: 'completed' })
   })
+  test('that fails inside a call leaves it out, since clients would run half a call; one at its limit hands it over', async () => {
+    const half = [call, { type: 'arguments', text: '{"cmd": "rm -r /' } as const]
+    const failed = await run(() => chunks(says(words('a'), end, ...half)))
+    expect(failed.problems).toEqual([])
+    expect(failed.response).toMatchObject({ status: 'failed', output: [{ type: 'message', status: 'completed' }] })
+    expect(failed.response.output).toHaveLength(1)
+    const cut = await run(() => chunks(says(...half), { ...done, finish: 'length' }))
+    expect(cut.response).toMatchObject({
+      status: 'incomplete',
+      output: [{ type: 'function_call', status: 'incomplete', arguments: '{"cmd": "rm -r /' }],
+    })
+  })
+  test('that stops behind the name of a call has failed, since nobody knows what it wanted to call with', async () => {
+    const { response, problems } = await run(() => chunks(says(call)))
+    expect(problems).toEqual([])
+    expect(response).toMatchObject({ status: 'failed', error: { code: 'server_error' }, output: [] })
+  })
   test('that ignores max_output_tokens is cut, and so is one that says too much', async () => {
     const endless = async function* (): AsyncIterable<Chunk> {
       for (;;) yield says(words('word '))
@@ -89,6 +106,10 @@ describe('an engine that breaks the contract of deltas', () => {
     expect(cut.problems).toEqual([])
     expect(cut.response).toMatchObject({ status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } })
     expect((await run(endless, { outputBytes: 2000 })).text.length).toBeLessThan(2100)
+    const calling = async function* (): AsyncIterable<Chunk> {
+      for (;;) yield says(call, end)
+    }
+    expect((await run(calling, { outputBytes: 2000 })).response.output.length).toBeLessThan(100)
   })
   test('that ignores parallel_tool_calls: false is heard to the end of the first call', async () => {
     const two = [call, { type: 'arguments', text: '{}' } as const, end]

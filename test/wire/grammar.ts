@@ -251,7 +251,8 @@ export class Grammar {
       const left =
         reason === 'interrupted' ||
         reason === 'cancelled' ||
-        (this.#open.item['type'] === 'compaction' && status !== 'completed')
+        (this.#open.item['type'] === 'compaction' && status !== 'completed') ||
+        (String(this.#open.item['type']).endsWith('_call') && status === 'failed')
       this.#expect(left, 'an item is still open')
     }
     this.#same(response)
