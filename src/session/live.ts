@@ -37,6 +37,7 @@ export class Live {
     if (!entry) return
     entry.bytes = entry.log.bytes + (entry.turn ? echoed(entry.turn.request.settings) : 0)
     entry.turn = undefined
+    entry.log.close()
     entry.endedAt = Date.now()
     this.#bytes += entry.bytes
     this.#ended.add(id)

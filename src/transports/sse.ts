@@ -76,7 +76,11 @@ export class SseOutlet implements HttpOutlet {
   }
   end(error?: ApiError): void {
     if (error) this.refuse(error)
-    else this.#reply.end()
+    else {
+      // A stream without events is one all the same.
+      this.#write('')
+      this.#reply.end()
+    }
     this.#ended = true
   }
   keepalive(now: number, silence: number): void {

@@ -45,6 +45,7 @@ export class Log {
   #next = 0
   #bytes = 0
   #terminal: Event | undefined = undefined
+  #closed = false
   readonly #limit: number
   readonly #readers = new Set<Reader>()
   #room: Promise<void> | undefined = undefined
@@ -99,6 +100,11 @@ export class Log {
     this.#free?.()
   }
 
+  /** Nothing follows any more: readers that have it all are let go, and with them the connections behind them. */
+  close(): void {
+    this.#closed = true
+    void this.flush()
+  }
   /** Lets every reader catch up. A promise only when every reader is slow: then the engine should be, too. */
   flush(): Promise<void> | undefined {
     let free = this.#readers.size === 0
@@ -141,6 +147,7 @@ export class Log {
         })
       }
     }
+    if (this.#closed && !reader.waiting) this.#readers.delete(reader)
   }
   /** Index of the line that holds number `n`; -1 where it was dropped. */
   #find(n: number): number {

@@ -127,6 +127,7 @@ describe('a steer', () => {
       const replay = await fetch(`${server.url}/v1/responses/${id}?stream=true&starting_after=${after}`, {
         signal: AbortSignal.timeout(2000),
       })
+      expect(replay.headers.get('content-type')).toContain('text/event-stream')
       expect((await replay.text()).includes('response.completed')).toBe(after < last)
     }
     await socket.close()

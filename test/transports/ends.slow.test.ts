@@ -1,4 +1,5 @@
 // Every way in which a connection ends, and what becomes of the turns on it.
+import { connect } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { begin, compileSchemas, endOf, probeOf, type Settings, simulated, startWith } from '../session/started.ts'
 import { encodeFrame, rawConnect, text } from '../wire/raw-socket.ts'
@@ -190,6 +191,18 @@ test('a client that reads too slowly is closed with 1013, its turn ended, and ot
   expect(running.log.some((line) => line.includes('socket closed') && /"code":(1013|1006)/.test(line))).toBe(true)
   expect(running.app.counts().sockets).toBe(1)
   await running.quiet()
+}, 15_000)
+test('a client of a stream that has stopped reading is cut off, and its turn with it', async () => {
+  const running = await start({ slowReaderMs: 300 }, { batch: 100, context: 90_000_000 })
+  const tcp = connect(running.app.port, '127.0.0.1')
+  tcp.pause()
+  const body = JSON.stringify({ model: 'm', store: false, stream: true, input: '[fault:endless]' })
+  tcp.write(`POST /v1/responses HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
+  await eventually(() => expect(probeOf(running).running).toBe(1))
+  await eventually(() => expect(probeOf(running).running).toBe(0), 8000)
+  await running.quiet()
+  expect(running.app.ledger.open).toBe(0)
+  tcp.destroy()
 }, 15_000)
 test('a client that has its own words sent back and reads none of them is closed before they fill the memory', async () => {
   const running = await start({ websocket: { maxMessageBytes: 1024 * 1024 }, slowReaderMs: 60_000 })

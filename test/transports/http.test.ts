@@ -137,6 +137,19 @@ describe('a body', () => {
     const answer = await http.post('/v1/responses', new Uint8Array(frame), { headers: { 'content-encoding': 'zstd' } })
     expect(answer).toMatchObject({ status: 413, json: { error: { code: 'payload_too_large' } } })
   })
+  test('cannot make zstd take room for windows, nor take it again and again', async () => {
+    // Magic, no flags, a window, one block that is the last and empty.
+    const frame = (window: number): Buffer => Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0, window, 1, 0, 0])
+    const post = (body: Buffer) =>
+      http.post('/v1/responses', new Uint8Array(body), { headers: { 'content-encoding': 'zstd' } })
+    const begun = performance.now()
+    expect((await post(frame(0xa0))).json).toMatchObject({ error: { code: 'payload_too_large' } })
+    expect((await post(frame(0x50))).json).toMatchObject({ error: { code: 'invalid_json' } })
+    const many = Buffer.concat(Array.from({ length: 5000 }, () => frame(0x68)))
+    expect((await post(many)).json).toMatchObject({ error: { code: 'invalid_json' } })
+    expect((await post(many.subarray(0, 5))).json).toMatchObject({ error: { code: 'invalid_json' } })
+    expect(performance.now() - begun).toBeLessThan(2000)
+  })
 })
 
 describe('what a request says about its answer is enforced', () => {

@@ -53,6 +53,28 @@ describe('log', () => {
     expect(later.text).toBe('def')
   })
 
+  test('lets its readers go once nothing follows: at once, when they have caught up, or when they come late', async () => {
+    const log = new Log('resp_1', 'o', 1e6)
+    const [fast, slow, late] = [new Reader(), new Reader(), new Reader()]
+    slow.slow = true
+    log.attach(fast)
+    log.append(delta('a'))
+    log.attach(slow)
+    log.append(delta('b'))
+    log.close()
+    expect(fast.text).toBe('ab')
+    expect(slow.text).toBe('a')
+    expect(log.watched).toBe(true)
+    slow.slow = false
+    slow.release()
+    await tick()
+    expect(slow.text).toBe('ab')
+    expect(log.watched).toBe(false)
+    log.attach(late)
+    expect(late.text).toBe('ab')
+    expect(log.watched).toBe(false)
+  })
+
   test('asks the engine to wait only while every reader is slow', async () => {
     const log = new Log('resp_1', 'o', 1e6)
     const [fast, slow] = [new Reader(), new Reader()]
