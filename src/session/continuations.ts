@@ -28,7 +28,4 @@ export class Continuations {
   failed(id: string, lane: string): void {
     if (this.#kept.get(id)?.lane === lane) this.#kept.delete(id)
   }
-  get size(): number {
-    return this.#kept.size
-  }
 }

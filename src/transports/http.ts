@@ -49,9 +49,9 @@ export function serveHttp(app: FastifyInstance, doors: Doors): void {
       const now = Date.now()
       for (const outlet of alive)
         if (outlet.done) alive.delete(outlet)
-        else outlet.keepalive(now, doors.limits.keepaliveMs)
+        else outlet.tick(now, doors.limits)
     },
-    Math.min(1000, Math.max(20, doors.limits.keepaliveMs / 4)),
+    Math.min(1000, Math.max(20, Math.min(doors.limits.keepaliveMs, doors.limits.slowReaderMs) / 4)),
   )
   beat.unref()
   app.addHook('onClose', () => clearInterval(beat))

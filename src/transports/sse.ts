@@ -1,20 +1,21 @@
 // Outlets of plain HTTP: server-sent events, and one JSON body. Both are started late, so that a refusal is a status,
 // and early enough that a silent proxy does not cut them.
 import type { ServerResponse } from 'node:http'
-import type { ApiError } from '../protocol/errors.ts'
 import { isTerminal } from '../protocol/events.ts'
 import type { Response } from '../protocol/response.ts'
-import { ApiError as Failure, errorTable, type ErrorCode } from '../protocol/errors.ts'
+import { ApiError, errorTable, type ErrorCode } from '../protocol/errors.ts'
 import type { Entry, Outlet } from '../turn/ports.ts'
 import { errorHeaders, errorJson } from './doors.ts'
+import { Stall } from './stall.ts'
 
+type Patience = { readonly keepaliveMs: number; readonly slowReaderMs: number }
 /** An outlet that a beat keeps alive. */
 export interface HttpOutlet extends Outlet {
-  /** Sends a sign of life if nothing was sent for `silence` milliseconds. */
-  keepalive(now: number, silence: number): void
+  /** A look from time to time: sends a sign of life after silence, cuts off who has stopped reading. */
+  tick(now: number, limits: Patience): void
   readonly done: boolean
 }
-export function sendError(reply: ServerResponse, error: ApiError): void {
+function sendError(reply: ServerResponse, error: ApiError): void {
   reply.writeHead(error.status, { ...errorHeaders(error), 'content-type': 'application/json; charset=utf-8' })
   reply.end(errorJson(error))
 }
@@ -26,6 +27,7 @@ const spent = (since: number): { 'openai-processing-ms': string } => ({
 
 export class SseOutlet implements HttpOutlet {
   readonly #reply: ServerResponse
+  readonly #stall = new Stall()
   readonly #begun = performance.now()
   #held = ''
   #last = 0
@@ -83,8 +85,14 @@ export class SseOutlet implements HttpOutlet {
     }
     this.#ended = true
   }
-  keepalive(now: number, silence: number): void {
-    if (this.done || now - this.#sentAt < silence) return
+  tick(now: number, { keepaliveMs, slowReaderMs }: Patience): void {
+    const { socket, writableNeedDrain, writableLength } = this.#reply
+    if (
+      this.#stall.length(writableNeedDrain, (socket?.bytesWritten ?? 0) - writableLength, now) > slowReaderMs &&
+      socket
+    )
+      this.#reply.destroy()
+    if (this.done || now - this.#sentAt < keepaliveMs) return
     this.#write(`event: keepalive\ndata: {"type":"keepalive","sequence_number":${this.#last}}\n\n`)
   }
   #write(text: string): boolean {
@@ -132,8 +140,8 @@ export class JsonOutlet implements HttpOutlet {
     // The log was dropped before its last event: cannot happen to a reader that keeps nothing.
     if (error) this.refuse(error)
   }
-  keepalive(now: number, silence: number): void {
-    if (this.done || now - this.#sentAt < silence) return
+  tick(now: number, { keepaliveMs }: Patience): void {
+    if (this.done || now - this.#sentAt < keepaliveMs) return
     this.#sentAt = now
     if (!this.#reply.headersSent) this.#reply.writeHead(200, { 'content-type': 'application/json; charset=utf-8' })
     this.#reply.write(' ')
@@ -154,5 +162,5 @@ export class JsonOutlet implements HttpOutlet {
 /** A response that failed is an HTTP error for a client that asked for one body. */
 function failureOf({ error }: Response): ApiError {
   const code = error && error.code in errorTable ? (error.code as ErrorCode) : 'server_error'
-  return new Failure(code, error?.message, error?.param ?? null)
+  return new ApiError(code, error?.message, error?.param ?? null)
 }

@@ -8,10 +8,10 @@ import type { Loose } from '../protocol/events.ts'
 import { parseObject } from '../protocol/json.ts'
 import type { Create } from '../protocol/request.ts'
 import { Session } from '../session/session.ts'
-import type { Principal } from '../turn/ports.ts'
 import { stamp } from '../turn/trace.ts'
 import { answerHeaders, type Doors, type Visitor } from './doors.ts'
 import { frames, laneOf } from './frames.ts'
+import { Stall } from './stall.ts'
 import { admitUpgrade, refuseUpgrade } from './upgrade.ts'
 import { tailOf, type Wire, WsOutlet } from './ws-outlet.ts'
 
@@ -142,7 +142,7 @@ class Connection implements Wire {
   #pinged: number
   #broken = false
   #draining = false
-  #stuck: { readonly written: number; readonly since: number } | undefined
+  readonly #stall = new Stall()
 
   constructor(sockets: Sockets, ws: WebSocket, request: IncomingMessage, { principal }: Visitor, name: string) {
     this.#sockets = sockets
@@ -172,9 +172,6 @@ class Connection implements Wire {
       this.#outlets.clear()
       this.#session.close()
     })
-  }
-  get principal(): Principal {
-    return this.#session.principal
   }
 
   #message(data: Buffer, isBinary: boolean): void {
@@ -282,12 +279,9 @@ class Connection implements Wire {
     }
     if (this.#tooOld(now) && this.#session.idle) this.ws.close(1001, 'the connection reached its age limit')
     // Turns stop filling it at `slowReaderBytes`, so a reader that has stopped stays near it.
-    if (this.ws.bufferedAmount <= slowReaderBytes / 2) this.#stuck = undefined
-    else {
-      const written = this.socket.bytesWritten - this.ws.bufferedAmount
-      if (this.#stuck?.written !== written) this.#stuck = { written, since: now }
-      else if (now - this.#stuck.since > slowReaderMs) this.tooSlow()
-    }
+    const { bufferedAmount } = this.ws
+    const written = this.socket.bytesWritten - bufferedAmount
+    if (this.#stall.length(bufferedAmount > slowReaderBytes / 2, written, now) > slowReaderMs) this.tooSlow()
   }
   /** One sign of life a lane: what runs there speaks for what waits behind it. */
   #keepalive(now: number, silence: number): void {

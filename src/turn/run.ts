@@ -221,6 +221,7 @@ async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps:
 
 /** A client that is slow, or a check that does not answer, must not keep a turn from being stopped. */
 async function orStopped(wait: Promise<void>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted()
   let onAbort = (): void => {}
   const stopped = new Promise<void>((resolve) => {
     onAbort = resolve

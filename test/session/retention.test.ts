@@ -1,6 +1,8 @@
 // What ended responses may hold in memory: the bound counts what their events echo, not the events alone.
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
-import { startTestServer } from '../wire/server.ts'
+import { eventually, startTestServer } from '../wire/server.ts'
 
 describe('events of ended responses', () => {
   it('count the instructions and tools that they echo, and the oldest go when there is no room', async () => {
@@ -43,6 +45,31 @@ describe('events of ended responses', () => {
         await http.post('/v1/responses', { model: 'm', input: 'hi', store: false, ...more })
         expect(server.app.counts().logBytes).toBeGreaterThan(20_000 * (n + 1))
       }
+    } finally {
+      await server.close()
+    }
+  })
+  it('do not keep the conversations of a connection that is closed', async () => {
+    setFlagsFromString('--expose-gc')
+    const gc = runInNewContext('gc') as () => void
+    const heap = (): number => {
+      gc()
+      return process.memoryUsage().heapUsed
+    }
+    const server = await startTestServer({ engines: { simulated: { type: 'simulated', context: 100_000_000 } } })
+    try {
+      const socket = await server.socket()
+      const ask = (length: number) => {
+        const foreign = { type: 'reasoning', summary: [], encrypted_content: 'x'.repeat(length) }
+        return socket.turn({ model: 'm', store: false, input: [foreign, { role: 'user', content: 'hi' }] })
+      }
+      await ask(10)
+      const before = heap()
+      for (let n = 0; n < 4; n++) await ask(10_000_000)
+      expect(heap() - before).toBeGreaterThan(35_000_000)
+      await socket.close()
+      await eventually(() => expect(heap() - before).toBeLessThan(15_000_000))
+      expect(server.app.counts().logBytes).toBeGreaterThan(0)
     } finally {
       await server.close()
     }

@@ -65,6 +65,15 @@ describe('the gate', () => {
       expect(outcome).toBe('cancelled')
     },
   )
+  test('that never answers does not keep a turn that was stopped before it was waited for', async () => {
+    const stop = new AbortController()
+    const stopping = async function* (): AsyncIterable<Chunk> {
+      stop.abort(new Halt('cancelled'))
+      yield* hello()
+    }
+    const { outcome } = await run(stopping, { stop, classifiers: [classifier('input', () => new Promise(() => {}))] })
+    expect(outcome).toBe('cancelled')
+  })
   test('flags an answer without a word, too', async () => {
     const { response } = await run(() => chunks(done), { classifiers: [classifier('input', () => later(false))] })
     expect(response).toMatchObject({ status: 'failed', error: { code: 'invalid_prompt' } })
