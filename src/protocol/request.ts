@@ -1,5 +1,5 @@
 // The door for `response.create` and the HTTP body of the same name: parsed once, trusted inside.
-// Unknown fields are accepted and dropped; unknown item and tool types are kept as they came (clients.md rule 17).
+// Unknown fields are accepted and dropped; unknown item and tool types are kept as they came.
 import { z } from 'zod'
 import { complain } from './complaint.ts'
 import { ApiError } from './errors.ts'

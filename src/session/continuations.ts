@@ -1,5 +1,5 @@
 // The session cache: which responses this connection may continue. Semantics, not speed: entries come and go as the
-// protocol says (responses-protocol.md 2.5), with one superset: the last `limit` responses, not only each lane's latest.
+// protocol says (OpenAI guide "WebSocket mode"), with one superset: the last `limit` responses, not only each lane's latest.
 import type { Chain } from '../turn/chain.ts'
 
 type Kept = { readonly chain: Chain; readonly lane: string }

@@ -1,6 +1,6 @@
 // An estimate of tokens for engines that do not count, and for prompts that nobody has encoded yet.
 // Four UTF-16 units a token holds within some 20 % for English and code; an image is a flat number, because counting
-// its base64 made a client compact without end (clients.md rule 19).
+// its base64 made a client compact without end.
 import type { Item } from '../protocol/items.ts'
 
 const image = 1100

@@ -46,7 +46,7 @@ export function checkEvent(frame: unknown, on: { readonly transport: Transport }
   const ref = schema.events[on.transport].get(type)
   if (ref === undefined) return [`${type} is no event of this transport`]
   const found = problems(ref, frame, type)
-  // Stricter than the types: what clients hang or throw without (clients.md, error frames).
+  // Stricter than the types: what clients hang or throw without.
   if (type === 'error' && on.transport === 'socket') found.push(...strictError(frame as Record<string, unknown>))
   return found
 }
