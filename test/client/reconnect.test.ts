@@ -1,38 +1,9 @@
-import { afterEach, describe, expect, it } from 'vitest'
-import { connect, type Connection } from '../../src/client/connection.ts'
-import type { ConnectOptions } from '../../src/client/connect-options.ts'
+import { describe, expect, it } from 'vitest'
 import { ConnectionLost } from '../../src/client/failures.ts'
-import type { Call } from '../../src/client/flight.ts'
-import type { ServerEvent } from '../../src/client/frame.ts'
-import { answerHello, ScriptedServer, sleep, until, user, type Script, type ServerOptions } from './ws-server.ts'
+import { closeAfterEach, dial, read, serve, textOf } from './dialled.ts'
+import { answerHello, sleep, until, user } from './ws-server.ts'
 
-const open: (AsyncDisposable | Disposable)[] = []
-afterEach(async () => {
-  for (const one of open.splice(0).reverse())
-    await (Symbol.asyncDispose in one ? one[Symbol.asyncDispose]() : one[Symbol.dispose]())
-})
-async function serve(script: Script = answerHello, options: ServerOptions = {}): Promise<ScriptedServer> {
-  const server = await ScriptedServer.start(script, options)
-  open.push(server)
-  return server
-}
-function dial(server: ScriptedServer, options: Partial<ConnectOptions> = {}): Connection {
-  const connection = connect({
-    url: server.url,
-    apiKey: 'sk-test',
-    reconnect: { attempts: 4, initialMs: 5, maxMs: 40 },
-    ...options,
-  })
-  open.push({ [Symbol.dispose]: () => connection.close() })
-  return connection
-}
-async function read(call: Call): Promise<ServerEvent[]> {
-  const events: ServerEvent[] = []
-  for await (const event of call) events.push(event)
-  return events
-}
-const textOf = (events: readonly ServerEvent[]): string =>
-  events.map((event) => (event.type === 'response.output_text.delta' ? event.delta : '')).join('')
+closeAfterEach()
 
 describe('reconnecting', () => {
   it.each([1001, 1006, 1011, 1012, 1013])('sends the full input on a new socket after close code %i', async (code) => {
