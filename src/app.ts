@@ -14,6 +14,7 @@ import type { Doors } from './transports/doors.ts'
 import { refusePath, serveHttp } from './transports/http.ts'
 import { Sockets } from './transports/ws.ts'
 import type { Classifier, Store } from './turn/ports.ts'
+import { PrefixIndex } from './turn/prefix-index.ts'
 import { Settle } from './turn/settle.ts'
 import { version } from './version.ts'
 
@@ -29,6 +30,7 @@ export type App = {
     heldBytes: number
     logBytes: number
     unsettled: number
+    prefixBytes: number
     unknownFrames: number
   }
   /** Takes nothing new, lets what runs finish (at most `limits.drainMs`), then closes. */
@@ -50,12 +52,14 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
   const ledger = countingLedger()
   const settle = new Settle(store, limits.unsettled, report)
   const live = new Live(limits.events)
+  const index = new PrefixIndex(limits.prefixes)
   let draining = false
 
   const doors: Doors = {
     version,
     limits,
     live,
+    index,
     settle,
     ledger,
     models,
@@ -97,6 +101,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
   } catch (e) {
     sockets.close()
     live.close()
+    index.close()
     await Promise.allSettled([server.close(), models.close(), store.close()])
     throw e
   }
@@ -113,6 +118,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
       // A store that never answers must not keep the process.
       await Promise.race([settle.idle(), new Promise<void>((resolve) => setTimeout(resolve, closeMs).unref())])
       live.close()
+      index.close()
       await models.close()
       await store.close()
     })())
@@ -127,6 +133,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
       heldBytes: sockets.heldBytes,
       logBytes: live.bytes,
       unsettled: settle.waiting,
+      prefixBytes: index.bytes,
       unknownFrames: sockets.unknownFrames,
     }),
     drain: async () => {

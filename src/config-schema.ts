@@ -116,6 +116,11 @@ const events = z.strictObject({
   perResponse: size(64 * KiB).default(8 * MiB),
 })
 
+const prefixes = z.strictObject({
+  keepBytes: size(0).default(256 * MiB),
+  keepMs: duration(1000).default(60 * minute),
+})
+
 const limits = z.strictObject({
   websocket: websocket.prefault({}),
   http: http.prefault({}),
@@ -127,6 +132,7 @@ const limits = z.strictObject({
   outputBytes: size(KiB, longestText).default(16 * MiB),
   drainMs: duration(0).default(600 * second),
   events: events.prefault({}),
+  prefixes: prefixes.prefault({}),
   unsettled: count(1, 10_000_000).default(10_000),
 })
 

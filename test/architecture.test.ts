@@ -9,7 +9,7 @@ type Files = ReadonlyMap<string, string>
 
 const leaves = ['engines', 'codecs', 'tokenizers', 'stores', 'safety', 'tools', 'access', 'observe']
 /** What a leaf may know of the turn. */
-const ports = /^src\/turn\/(ports|chain|weigh|arrivals|trace)\.ts$/
+const ports = /^src\/turn\/(ports|chain|tokens|weigh|arrivals|trace)\.ts$/
 const below = ['protocol', 'turn', 'session', 'transports', ...leaves]
 const floors: Readonly<Record<string, readonly string[]>> = {
   protocol: ['protocol'],

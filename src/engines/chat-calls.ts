@@ -2,6 +2,7 @@
 // time, raised from flat function names to the tools they stand for.
 import { ApiError } from '../protocol/errors.ts'
 import { CustomInput } from '../protocol/custom-input.ts'
+import { JsonEnd } from '../protocol/json-end.ts'
 import type { Callable } from '../protocol/tools.ts'
 import type { Delta } from '../turn/ports.ts'
 
@@ -164,34 +165,4 @@ export class ChatCalls {
 function joinName(known: string, piece: string): string {
   if (piece === '' || piece === known) return known
   return piece.startsWith(known) ? piece : known + piece
-}
-
-/** Tells when a JSON object or array that comes in pieces is complete. */
-export class JsonEnd {
-  complete = false
-  #depth = 0
-  #quoted = false
-  #escaped = false
-  #odd = false
-
-  push(text: string): void {
-    if (this.complete || this.#odd) return
-    for (let i = 0; i < text.length; i++) {
-      const c = text.charCodeAt(i)
-      if (this.#quoted) {
-        if (this.#escaped) this.#escaped = false
-        else if (c === 0x5c) this.#escaped = true
-        else if (c === 0x22) this.#quoted = false
-      } else if (c === 0x7b || c === 0x5b) this.#depth++
-      else if (c === 0x7d || c === 0x5d) {
-        if (--this.#depth <= 0) {
-          this.complete = true
-          return
-        }
-      } else if (this.#depth === 0 && c > 0x20) {
-        this.#odd = true
-        return
-      } else if (c === 0x22) this.#quoted = true
-    }
-  }
 }

@@ -4,7 +4,7 @@ import type { Item, Message, Role, ToolOutput } from '../protocol/items.ts'
 import { textOf } from '../protocol/items.ts'
 import type { Chain } from '../turn/chain.ts'
 import { filesOf, inputContent, outputText, type Part } from './chat-content.ts'
-import type { Naming } from './chat-tools.ts'
+import type { Naming } from '../protocol/functions.ts'
 
 export type MessageStyle = {
   readonly developerRole: boolean

@@ -6,7 +6,7 @@ import { type Callable, callables, chosen } from '../protocol/tools.ts'
 import type { Chain } from '../turn/chain.ts'
 import { type Needs } from './chat-messages.ts'
 import { type ChatOptions, effortLevels } from './chat-options.ts'
-import { definition, type Naming, namingOf } from './chat-tools.ts'
+import { definition, type Naming, namingOf } from '../protocol/functions.ts'
 
 /** What a turn may call, and how that is asked for. */
 export type Offer = {

@@ -17,6 +17,7 @@ export type { ChatInput, ChatOptions }
 
 export class ChatEngine implements Engine {
   readonly id: string
+  readonly takes = 'items'
   readonly messages: ChatMessages
   readonly #options: ChatOptions
   readonly #wire: Wire

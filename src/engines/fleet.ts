@@ -36,6 +36,7 @@ type Slot = { readonly replica: Replica; readonly free: () => void }
 
 export class Fleet implements Engine {
   readonly id: string
+  readonly takes: 'items' | 'tokens'
   readonly #replicas: readonly Replica[]
   readonly #queue: FairQueue<Slot>
   readonly #attempts: number
@@ -46,6 +47,7 @@ export class Fleet implements Engine {
     if (new Set(replicas.map((r) => r.id)).size < replicas.length)
       throw new Error('the replicas of a fleet need different ids')
     this.id = id ?? 'fleet'
+    this.takes = replicas[0]?.takes ?? 'items'
     this.#replicas = replicas.map((engine) => new Replica(engine, options))
     this.#queue = new FairQueue(options.queue)
     this.#attempts = options.attempts

@@ -1,6 +1,6 @@
 // Which beginnings of conversations the simulated engine has computed before: its prefix cache, item by item.
 import type { Chain } from '../turn/chain.ts'
-import { goOn, type Head, seenOf } from './simulated-prompt.ts'
+import { goOn, type Head, seenOf } from './scenario-prompt.ts'
 import type { Item } from '../protocol/items.ts'
 
 export class PrefixCache {

@@ -1,7 +1,7 @@
 // Which request gets which fault: by a share of them drawn from a seed, every nth, or by a marker in the user's text.
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
-import { type Fault, faultKinds, type FaultKind, faultShape } from './simulated-act.ts'
+import { type Fault, faultKinds, type FaultKind, faultShape } from './scenario-act.ts'
 
 /** Of the requests that generate: every nth, or a share of them, at most `times`. Neither: all of them. */
 export const injectedFault = z

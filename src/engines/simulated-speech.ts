@@ -4,7 +4,7 @@ import { ApiError } from '../protocol/errors.ts'
 import type { Item } from '../protocol/items.ts'
 import type { Arrivals } from '../turn/arrivals.ts'
 import type { Chunk, Delta, EngineUsage, Finish } from '../turn/ports.ts'
-import { type Act, type Fault, filler, pieces } from './simulated-act.ts'
+import { type Act, type Fault, filler, pieces } from './scenario-act.ts'
 
 /** Thrown inside a generation that nobody wants any more. */
 export const stopped = new Error('stopped')

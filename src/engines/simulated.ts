@@ -7,12 +7,12 @@ import { callables, chosen, type Callable } from '../protocol/tools.ts'
 import { Arrivals } from '../turn/arrivals.ts'
 import type { Chain } from '../turn/chain.ts'
 import type { Call, Chunk, Engine } from '../turn/ports.ts'
-import type { Act } from './simulated-act.ts'
-import { behave } from './simulated-behaviour.ts'
+import type { Act } from './scenario-act.ts'
+import { behave } from './scenario-behaviour.ts'
 import { PrefixCache } from './simulated-cache.ts'
 import { Faults, injectedFault, markedFault } from './simulated-faults.ts'
-import { type Head, headOf, promptText, seenOf } from './simulated-prompt.ts'
-import { loadScenario, type Scenario, scenarioSchema } from './simulated-scenario.ts'
+import { type Head, headOf, promptText, seenOf } from './scenario-prompt.ts'
+import { loadScenario, type Scenario, scenarioSchema } from './scenario.ts'
 import { Speech, Stop, stopped } from './simulated-speech.ts'
 
 export const simulatedOptions = z.strictObject({
@@ -73,6 +73,7 @@ export function simulated(options: SimulatedOptions = {}, id = 'simulated'): Eng
 
 class Simulated implements Engine, SimulatedProbe {
   readonly id: string
+  readonly takes = 'items'
   readonly got: Got[] = []
   calls = 0
   aborted = 0

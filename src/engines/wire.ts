@@ -1,7 +1,8 @@
-// HTTP to an engine: one pool per engine, requests with a kept body, answers read as server-sent events or as one text.
+// HTTP to an engine: one pool per engine, requests with a kept body, answers read as events, as lines or as one text.
 // Owns the connection's bounds (time, sizes, requests at once), back-pressure and the sentence for every way it breaks.
 import { type Dispatcher, Pool } from 'undici'
 import { ApiError } from '../protocol/errors.ts'
+import { NdjsonReader } from './ndjson.ts'
 import { SseReader } from './sse.ts'
 import { explain, isReset } from './wire-errors.ts'
 
@@ -34,7 +35,7 @@ export type Answer = {
 }
 /** What a request's answer is told to. After `end`, `answer` or `fail` nothing follows. What these throw fails the request. */
 export type Reader = {
-  /** The data of one event. */
+  /** The data of one event, or one line of newline-delimited JSON. */
   data(text: string): void
   /** All of one network read was given to `data`. A promise pauses the connection until it resolves. */
   read(): Promise<void> | undefined
@@ -55,6 +56,15 @@ export type Exchange = {
 const mebi = 1024 * 1024
 const errorBytes = 64 * 1024
 const releaseMs = 250
+/** By media type; everything else is one text. */
+const readers: ReadonlyMap<string, typeof SseReader | typeof NdjsonReader> = new Map<
+  string,
+  typeof SseReader | typeof NdjsonReader
+>([
+  ['', SseReader],
+  ['text/event-stream', SseReader],
+  ['application/x-ndjson', NdjsonReader],
+])
 
 export class Wire {
   /** Host and port, which may be told to clients; the rest of the URL may hold secrets. */
@@ -90,6 +100,13 @@ export class Wire {
   }
   /** GETs one text. Rejects with the signal's reason when it fires. */
   get(path: string, signal: AbortSignal): Promise<Answer> {
+    return this.#text('GET', path, undefined, signal)
+  }
+  /** POSTs JSON for one text. Rejects with the signal's reason when it fires. */
+  ask(path: string, body: unknown, signal: AbortSignal): Promise<Answer> {
+    return this.#text('POST', path, Buffer.from(JSON.stringify(body)), signal)
+  }
+  #text(method: 'GET' | 'POST', path: string, body: Buffer | undefined, signal: AbortSignal): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason)
       const onAbort = (): void => reject(signal.reason)
@@ -110,7 +127,7 @@ export class Wire {
         answer: done(resolve),
         fail: done(reject),
       }
-      this.#send('GET', path, undefined, 'application/json', signal, reader)
+      this.#send(method, path, body, 'application/json', signal, reader)
     })
   }
   /** Connections are destroyed: what still runs fails. */
@@ -158,7 +175,7 @@ class Request implements Dispatcher.DispatchHandler, Exchange {
   #released: NodeJS.Timeout | undefined = undefined
   #retried = false
   #head: Omit<Answer, 'text'> | undefined = undefined
-  #sse: SseReader | undefined = undefined
+  #lines: SseReader | NdjsonReader | undefined = undefined
   #body: Buffer[] = []
   #bytes = 0
   readonly #onAbort = (): void => this.destroy()
@@ -200,8 +217,9 @@ class Request implements Dispatcher.DispatchHandler, Exchange {
     if (status < 200 || this.#over) return
     const type = (one(headers['content-type']) ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
     this.#head = { status, type, retryAfter: seconds(one(headers['retry-after'])) }
-    if (status === 200 && (type === 'text/event-stream' || type === ''))
-      this.#sse = new SseReader(
+    const Lines = status === 200 ? readers.get(type) : undefined
+    if (Lines)
+      this.#lines = new Lines(
         (text) => this.#over || this.#reader.data(text),
         this.#wire.options.lineBytes ?? 16 * mebi,
       )
@@ -212,8 +230,8 @@ class Request implements Dispatcher.DispatchHandler, Exchange {
     this.#guard(() => {
       if (this.#bytes > (this.#wire.options.totalBytes ?? 256 * mebi))
         throw this.#says('sent more than one answer may have.')
-      if (!this.#sse) return this.#collect(chunk)
-      this.#sse.push(chunk)
+      if (!this.#lines) return this.#collect(chunk)
+      this.#lines.push(chunk)
       const slow = this.#over ? undefined : this.#reader.read()
       if (slow === undefined) return
       controller.pause()
@@ -225,8 +243,8 @@ class Request implements Dispatcher.DispatchHandler, Exchange {
     if (this.#over) return
     this.#guard(() => {
       const head = this.#head
-      if (this.#sse) {
-        this.#sse.end()
+      if (this.#lines) {
+        this.#lines.end()
         if (this.#over) return
         this.#finish()
         this.#reader.end()

@@ -43,6 +43,8 @@ export type Limits = {
   readonly drainMs: number
   /** How long and in how many bytes the events of ended responses are kept, and the most one running response may hold. */
   readonly events: { readonly keepMs: number; readonly keepBytes: number; readonly perResponse: number }
+  /** What is remembered of conversations that clients send whole again and again: see turn/prefix-index.ts. */
+  readonly prefixes: { readonly keepBytes: number; readonly keepMs: number }
   /** Records waiting to be written before new `store: true` responses are turned away. */
   readonly unsettled: number
 }

@@ -9,11 +9,12 @@ import { Chain } from '../turn/chain.ts'
 import { summaryMessage } from '../turn/output.ts'
 import type { Principal, Seal } from '../turn/ports.ts'
 import type { Start } from '../turn/run.ts'
+import type { PrefixIndex } from '../turn/prefix-index.ts'
 import type { Settle } from '../turn/settle.ts'
 import { weigh } from '../turn/weigh.ts'
 import type { Continuations } from './continuations.ts'
 
-type Near = { readonly settle: Settle; readonly seal: Seal }
+type Near = { readonly settle: Settle; readonly seal: Seal; readonly index: PrefixIndex }
 /** Stored responses a conversation may be rebuilt from; estimated tokens of messages that survive a compaction. */
 const longestChain = 20_000
 const keptTokens = 20_000
@@ -30,11 +31,17 @@ export function resolve(
   const named = namedChain(request.previous, principal, cache, near)
   const items = withoutReferences(request.input, principal.owner, near.settle)
   if (named instanceof Promise || items instanceof Promise)
-    return Promise.all([named, items]).then(([chain, input]) => start(request, principal, chain, input, near.seal))
-  return start(request, principal, named, items, near.seal)
+    return Promise.all([named, items]).then(([chain, input]) => start(request, principal, chain, input, near))
+  return start(request, principal, named, items, near)
 }
 
-function start(request: Create, principal: Principal, named: Chain, sent: readonly Item[], seal: Seal): Start {
+function start(
+  request: Create,
+  principal: Principal,
+  named: Chain,
+  sent: readonly Item[],
+  { seal, index }: Near,
+): Start {
   const triggered = sent.at(-1)?.type === 'compaction_trigger'
   const fresh = (triggered ? sent.slice(0, -1) : sent).map(withId)
   if (fresh.some((item) => item.type === 'compaction_trigger'))
@@ -45,9 +52,12 @@ function start(request: Create, principal: Principal, named: Chain, sent: readon
       throw new ApiError('tool_call_not_found', `No tool call found for the output with call_id '${call}'.`, 'input')
   }
   const seen = fresh.map((item) => asSeen(item, principal.tenant, seal))
-  if (!triggered || !request.generate) return { named, fresh, seen }
+  // A conversation that was sent whole may be known all the same. Its record is that of a first turn in any case.
+  const found = named.from === 'root' ? index.find(principal.owner, seen) : undefined
+  const begun = { named, known: found?.chain ?? named, held: found?.items ?? 0, fresh, seen }
+  if (!triggered || !request.generate) return begun
   const kept = request.window ? latestUserMessages([...named.all(), ...seen]) : []
-  return { named, fresh, seen, compact: { ask: summaryRequest, kept } }
+  return { ...begun, compact: { ask: summaryRequest, kept } }
 }
 
 function namedChain(
@@ -71,9 +81,11 @@ async function loadChain(id: string, { owner, tenant }: Principal, { settle, sea
     records.push(record)
     if (records.length % reads === 0) await others()
     at = record.parent
-    chain = at === undefined ? Chain.root(owner) : settle.chain(at, owner)
+    chain = at === undefined ? undefined : settle.chain(at, owner)
   }
-  chain ??= Chain.root(owner)
+  // The day on which it began is part of some prompts.
+  const oldest = records.at(-1)?.response.created_at
+  chain ??= Chain.root(owner, oldest === undefined ? undefined : oldest * 1000)
   for (const { response, links } of records.reverse()) {
     for (const { from, items: wire } of links)
       chain = chain.add({ response: response.id, from, items: wire.map((item) => asSeen(item, tenant, seal)), wire })

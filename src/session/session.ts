@@ -10,6 +10,7 @@ import { Output } from '../turn/output.ts'
 import type { Outlet, Principal } from '../turn/ports.ts'
 import { Halt, type Outcome, runTurn, type Turn } from '../turn/run.ts'
 import { mark, stamp } from '../turn/trace.ts'
+import { Voice } from '../turn/voice.ts'
 import { Continuations } from './continuations.ts'
 import { type Lane, newLane, type Steer, SteerError, successor, withSteers } from './lane.ts'
 import { resolve } from './resolve.ts'
@@ -183,7 +184,10 @@ export class Session {
         return resolve(request, this.principal, this.#cache, this.#world)
       },
       steered: () => lane.steers.length > 0 && lane.awaits === undefined,
-      keep: (chain) => this.#cache.keep(id, chain, lane.name),
+      keep: (chain) => {
+        this.#cache.keep(id, chain, lane.name)
+        this.#world.index.add(chain)
+      },
     }
     const begun = performance.now()
     lane.running = { turn, outlet }
@@ -289,17 +293,23 @@ export class Session {
     const { id, principal, request } = turn
     const stop = new AbortController()
     this.#prefills.set(id, stop)
-    const call = {
-      id,
-      principal,
-      chain,
-      settings: request.settings,
-      warm: chain.warm,
-      generate: false,
-      signal: stop.signal,
-    }
+    const { settings } = request
     const read = async (): Promise<void> => {
-      for await (const _ of this.#world.model(request.settings.model).engine.generate(call));
+      const model = this.#world.model(settings.model)
+      const voice = new Voice(model, chain, settings, undefined)
+      await voice.encode()
+      const { prompt } = voice
+      const call = {
+        id,
+        principal,
+        chain,
+        settings,
+        prompt,
+        warm: chain.warm(model.engine.id),
+        generate: false,
+        signal: stop.signal,
+      }
+      for await (const _ of model.engine.generate(call));
     }
     // Nobody waits for it, and a turn that needs the engine will meet the same trouble and say so.
     void read()

@@ -236,6 +236,7 @@ async function remove({ principal, id }: Asked, doors: Doors): Promise<Answer> {
   if (turn) doors.settle.forget(id)
   await doors.settle.remove(id, principal.owner)
   doors.settle.forget(id)
+  doors.index.forget(id)
   turn?.stop.abort(new Halt('cancelled'))
   doors.live.drop(id)
   return { id, object: 'response.deleted', deleted: true }

@@ -85,5 +85,9 @@ function merge(all: readonly Chunk[]): Chunk {
   }
   const deltas = all.flatMap((c) => c.deltas ?? [])
   if (deltas.length > 0) out.deltas = deltas
+  const tokens = all.flatMap((c) => c.tokens ?? [])
+  if (tokens.length > 0) out.tokens = tokens
+  const text = all.map((c) => c.text ?? '').join('')
+  if (text !== '') out.text = text
   return out
 }

@@ -4,9 +4,10 @@ import type { Event } from '../protocol/events.ts'
 import type { Item } from '../protocol/items.ts'
 import type { Settings } from '../protocol/request.ts'
 import type { Response } from '../protocol/response.ts'
-import type { Chain, Warm } from './chain.ts'
+import type { Chain, Encoded, Warm } from './chain.ts'
+import type { TokenRun } from './tokens.ts'
 
-export type { Warm } from './chain.ts'
+export type { Broke, Encoded, Generated, Warm } from './chain.ts'
 
 // ── who asks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 /** Who made a request. `owner` names the key and owns every response, item, chain and log; secrets are not part of it. */
@@ -46,9 +47,13 @@ export type EngineUsage = {
   readonly estimated?: boolean
 }
 export type Finish = 'stop' | 'length' | 'filter'
-/** One network read, or several merged. */
+/** One network read, or several merged. Engines that take items fill `deltas`; those that take tokens `tokens`, or `text`. */
 export type Chunk = {
   readonly deltas?: readonly Delta[]
+  /** Ids as sampled, in order; the one that ends the turn is among them where the engine tells it. */
+  readonly tokens?: readonly number[]
+  /** For engines that take tokens and give none back: text as generated, markers included. Never beside `tokens`. */
+  readonly text?: string
   /** Totals of this generation. May come more than once (the last one counts) or never (cut, failed). */
   readonly usage?: EngineUsage
   readonly finish?: Finish
@@ -69,8 +74,13 @@ export type Delta =
       readonly callId?: string | undefined
     }
   | { readonly type: 'arguments'; readonly text: string }
-  /** The open item ends; `whole` is false where it was broken off. */
-  | { readonly type: 'end'; readonly whole: boolean }
+  | {
+      /** The open item ends; `whole` is false where it was broken off. */
+      readonly type: 'end'
+      readonly whole: boolean
+      /** Of a codec: generated ids that belong to this item and all before it; the marker that opens the next is not among them. */
+      readonly at?: number
+    }
 export type Call = {
   /** The response's id, for the engine's own logs. */
   readonly id: string
@@ -78,6 +88,8 @@ export type Call = {
   readonly chain: Chain
   readonly settings: Settings
   readonly warm: Warm | undefined
+  /** For engines that take tokens, and only for them: what to send. */
+  readonly prompt: Prompt | undefined
   /** False: bring the prompt into the engine's cache, generate nothing. */
   readonly generate: boolean
   /** After it fires the iterable must end or throw at once, whatever the engine waits for. `Arrivals` does that. */
@@ -85,24 +97,146 @@ export type Call = {
 }
 export interface Engine {
   readonly id: string
+  /** What it is given: the chain's items, or a `prompt` of ids made by the model's codec. */
+  readonly takes: 'items' | 'tokens'
   /**
    * Called before `response.created`. Throws ApiError `unsupported_by_engine` for what this engine can neither do nor
-   * have done for it. Must not wait for the engine.
+   * have done for it. Must not wait for the engine. `constraint`: of an engine that takes tokens.
    */
-  admit(settings: Settings, chain: Chain): void
+  admit(settings: Settings, chain: Chain, constraint?: Constraint): void
   /** One generation. May throw ApiError, at once or while read. `return()` must not wait for the far side. */
   generate(call: Call): AsyncIterable<Chunk>
   /** Reaches the engine by the path that `generate` takes and lists the models it serves. Throws with a sentence that says what to do. */
   probe(signal: AbortSignal): Promise<readonly string[]>
+  /** Engines that take tokens: what they know of their model. Throws with a sentence that says what to do. */
+  describe?(signal: AbortSignal): Promise<Description>
+  /** Ids by the engine's own tokenizer, special tokens off, nothing added; for the self-test. */
+  tokenize?(texts: readonly string[], signal: AbortSignal): Promise<readonly (readonly number[])[]>
   close(): Promise<void>
 }
-/** A model as the registry composes it. */
+/** What an engine tells of the model it serves; whatever it does not know is undefined. */
+export type Description = {
+  /** Jinja source. */
+  readonly template?: string | undefined
+  /** A `tokenizer.json`, parsed; or the folder or hub name to read one from. */
+  readonly tokenizer?: unknown
+  readonly source?: string | undefined
+  /** Tokens of prompt and output together. */
+  readonly context?: number | undefined
+}
+/** A model as the registry composes it. `codec` exactly where the engine takes tokens. */
 export type Model = {
   readonly name: string
   readonly engine: Engine
+  readonly codec?: Codec | undefined
   /** Tokens the prompt may have, where known. */
   readonly context: number | undefined
 }
+
+// ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+/** Ids of one vocabulary. A control token is one that the tokenizer lists as added, special or not: `<|im_end|>`, `<think>`. */
+export interface Tokenizer {
+  /** Names the vocabulary, by its content: ids of one are never given to another. */
+  readonly id: string
+  /** Every id is below it. */
+  readonly size: number
+  /**
+   * Ids of plain text; whatever it looks like, no control id is among them. Lone surrogates become U+FFFD; nothing throws.
+   * A promise only for texts that would hold the event loop for more than some 10 ms: they are cut into slices.
+   */
+  encode(text: string): ArrayLike<number> | Promise<ArrayLike<number>>
+  /** The id of a control token by its text. */
+  control(name: string): number | undefined
+  /** The text of a control token; undefined for every other id. */
+  nameOf(id: number): string | undefined
+  /** Text of plain ids as they come; an incomplete character waits for the next id. Control and unknown ids give ''. */
+  stream(): TextStream
+  /** All ids as text, control tokens by name. Bytes that are no UTF-8 become U+FFFD. */
+  decode(ids: ArrayLike<number>): string
+}
+export interface TextStream {
+  push(id: number): string
+  /** What was incomplete, as U+FFFD. */
+  end(): string
+}
+/** A chat format with its tokenizer: renders conversations, parses what the model writes. */
+export interface Codec {
+  /** Format, retention and vocabulary. Generated ids of a link are used again by the codec of the same id only. */
+  readonly id: string
+  readonly tokenizer: Tokenizer
+  /** Ids that end the model's turn. */
+  readonly stops: readonly number[]
+  /**
+   * What the engine is to be sent for `chain`. `cached`: the encoding of the nearest ancestor that has one, perhaps under
+   * other settings or of another codec; what of it holds is decided here. With it or without, the result is the same
+   * (law 1). Generated ids are taken from the links as they are; closing a turn that broke off, dropping old reasoning
+   * and every other fix-up happen here.
+   * Throws ApiError `unsupported_by_engine` for items that the format has no place for (images).
+   */
+  encode(chain: Chain, settings: Settings, cached?: Encoded): Encoded | Promise<Encoded>
+  /** One per generation. */
+  decoder(settings: Settings, chain: Chain): Decoder
+  /** What a model would write behind the prompt for these items, with the id that ends its turn: for engines that follow a script. */
+  written(items: readonly Item[], settings: Settings, chain: Chain): ArrayLike<number> | Promise<ArrayLike<number>>
+  /** What the output must look like; undefined where anything goes. Throws ApiError `unsupported_by_engine` for what the format cannot say. */
+  constraint(settings: Settings, chain: Chain): Constraint | undefined
+}
+export interface Decoder {
+  /** Deltas of this chunk; the array is used again by the next call. Anything behind the turn's end is dropped. */
+  push(chunk: Chunk): readonly Delta[]
+  /** The engine has ended: what was held back, and the end of whatever is open. */
+  end(finish: Finish | undefined): readonly Delta[]
+  /** Ids generated so far, without the one that ended the turn; those of an engine that sends text are encoded here. */
+  readonly ids: ArrayLike<number>
+  /** Ids of reasoning among them. */
+  readonly reasoning: number
+  /** The control token with which the model ended its turn: whatever an engine sends behind it is dropped. */
+  readonly stop: string | undefined
+}
+/** What an engine that takes tokens is given. */
+export type Prompt = {
+  /** Valid for as long as the call. */
+  readonly run: TokenRun
+  /** Ids at the start that are the same as those of the call that gave `warm` back, its output included. 0 without `warm`. */
+  readonly common: number
+  readonly tokenizer: Tokenizer
+  /** Ids that end the model's turn. */
+  readonly stops: readonly number[]
+  readonly constraint: Constraint | undefined
+  /** As Codec.written, for this call. */
+  written(items: readonly Item[]): ArrayLike<number> | Promise<ArrayLike<number>>
+}
+
+/** What the output must look like, for an engine to hold it to while it samples. In its texts control tokens stand by name. */
+export type Constraint = {
+  /** The rule begins behind this control token (`</think>`); undefined: with the first token. */
+  readonly after: string | undefined
+  readonly rule: Rule
+}
+export type Rule =
+  /** All that the model writes, up to the token that ends its turn. */
+  | { readonly type: 'whole'; readonly content: Content }
+  /**
+   * Text with tags in it: whatever begins like a tag must be one. `must`: one or more tags and nothing else. `one`: at
+   * most one tag, and the turn ends behind it. `otherwise`: no free text, but either tags as with `must`, or this.
+   */
+  | {
+      readonly type: 'tags'
+      readonly tags: readonly Tag[]
+      readonly must: boolean
+      readonly one: boolean
+      readonly otherwise?: Content
+    }
+export type Tag = { readonly begin: string; readonly content: Content; readonly end: string }
+export type Content =
+  | { readonly type: 'json'; readonly schema: Readonly<Record<string, unknown>> }
+  /** Any text that does not hold what ends the tag. */
+  | { readonly type: 'text' }
+  /** A client's own grammar. `quoted`: what it describes stands inside a JSON string, escaped. */
+  | { readonly type: 'regex' | 'lark'; readonly definition: string; readonly quoted: boolean }
+  /** Arguments as tagged values, each by the schema of its property: strings as they are, the rest as JSON. */
+  | { readonly type: 'xml'; readonly style: 'qwen' | 'glm'; readonly schema: Readonly<Record<string, unknown>> }
+  | { readonly type: 'sequence'; readonly parts: readonly (string | Content)[] }
 
 // ── around the model ─────────────────────────────────────────────────────────────────────────────────────────────────
 export type Verdict = {

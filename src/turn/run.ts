@@ -4,14 +4,15 @@ import { ApiError } from '../protocol/errors.ts'
 import type { Item } from '../protocol/items.ts'
 import { toolsJson } from '../protocol/known-tools.ts'
 import type { Create } from '../protocol/request.ts'
-import { Chain } from './chain.ts'
+import { Chain, type Generated } from './chain.ts'
 import { Gate } from './gate.ts'
 import type { Log } from './log.ts'
 import { Meter } from './meter.ts'
 import type { Ending, Output } from './output.ts'
-import type { Classifier, Ledger, Model, Principal } from './ports.ts'
+import type { Classifier, Constraint, Delta, Finish, Ledger, Model, Principal } from './ports.ts'
 import { recordOf, type Settle } from './settle.ts'
-import { mark } from './trace.ts'
+import { mark, tellPrompt } from './trace.ts'
+import { Voice } from './voice.ts'
 import { weighText } from './weigh.ts'
 
 /** What lives as long as the server. */
@@ -49,6 +50,10 @@ export type Turn = {
  */
 export type Start = {
   readonly named: Chain
+  /** Where the turn goes on: `named`, or a deeper chain that begins like this conversation. For speed only. */
+  readonly known: Chain
+  /** How many of the new items `known` holds. */
+  readonly held: number
   readonly fresh: readonly Item[]
   readonly seen: readonly Item[]
   readonly compact?: { readonly ask: Item; readonly kept: readonly Item[] } | undefined
@@ -74,14 +79,17 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
   let start: Start
   let chain: Chain
   let model: Model
+  let constraint: Constraint | undefined
   let permit
   const input = { response: id, from: 'input' as const }
   try {
     start = await turn.resolve()
-    chain = start.fresh.length > 0 ? start.named.add({ ...input, items: start.seen, wire: start.fresh }) : start.named
+    const [items, wire] = [start.seen.slice(start.held), start.fresh.slice(start.held)]
+    chain = items.length > 0 ? start.known.add({ ...input, items, wire }) : start.known
     mark(id, 'resolved')
     model = deps.model(settings.model)
-    model.engine.admit(settings, chain)
+    constraint = start.compact ? undefined : model.codec?.constraint(settings, chain)
+    model.engine.admit(settings, chain, constraint)
     if (request.store) deps.settle.admit()
     permit = await deps.ledger.reserve({ id, principal, settings })
     mark(id, 'admitted')
@@ -96,6 +104,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
   }
 
   const { named, fresh, compact } = start
+  const asked = chain
   const meter = new Meter(
     () => chain.weight + weighText(settings.instructions ?? '') + weighText(toolsJson(settings.tools)),
   )
@@ -111,6 +120,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
       const spoken = await speak(
         compact ? chain.add({ ...input, items: [compact.ask] }) : chain,
         model,
+        constraint,
         meter,
         turn,
         deps,
@@ -121,7 +131,8 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
       if (compact ? output.summarised : output.items.length > 0)
         chain = (compact ? Chain.root(principal.owner) : chain).add({
           ...made,
-          warm: spoken.warm,
+          generated: compact ? undefined : spoken.generated,
+          warm: spoken.warm === undefined ? undefined : { engine: model.engine.id, value: spoken.warm },
           checked: spoken.checked,
         })
     }
@@ -132,7 +143,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     const response = output.close(ending, meter.usage)
     const kept = ending === 'cancelled' ? undefined : chain
     if (kept) turn.keep(kept)
-    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, kept, named), kept)
+    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, kept, asked, named), kept)
     mark(id, 'kept')
     output.finish(response)
     void output.flush()
@@ -141,7 +152,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     const error = ApiError.of(stop.signal.aborted ? stop.signal.reason : e)
     if (!(e instanceof ApiError) && !stop.signal.aborted) deps.report(e, 'a turn failed')
     const response = output.close(error, meter.usage)
-    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, undefined, named), undefined)
+    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, undefined, asked, named), undefined)
     output.finish(response)
     void output.flush()
     return 'failed'
@@ -151,50 +162,88 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
   }
 }
 
-type Spoken = { readonly ending: Ending; readonly warm: unknown; readonly checked: string | undefined }
+type Spoken = {
+  readonly ending: Ending
+  readonly generated: Generated | undefined
+  readonly warm: unknown
+  readonly checked: string | undefined
+}
 
 /** One generation: let the engine speak and put down what it says. From chunk to socket nothing else is async. */
-async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps: Deps): Promise<Spoken> {
+async function speak(
+  chain: Chain,
+  model: Model,
+  constraint: Constraint | undefined,
+  meter: Meter,
+  turn: Turn,
+  deps: Deps,
+): Promise<Spoken> {
   const { id, request, output, stop, principal } = turn
   // A summary is written without tools and in plain text, whatever the request says for answers.
   const settings = output.compacting
     ? ({ ...request.settings, tool_choice: 'none', text: { format: { type: 'text' } } } as const)
     : request.settings
   const gate = new Gate(deps.classifiers, chain.unanswered(), chain.checked, stop)
-  const call = { id, principal, chain, settings, warm: chain.warm, generate: true, signal: stop.signal }
+  const voice = new Voice(model, chain, settings, constraint)
   let ending: Ending = 'stop'
-  let finished = false
+  let finish: Finish | undefined
   let warm: unknown
+  // Generated ids up to the end of the newest item: what stands behind it is no part of the conversation.
+  let end = 0
+  let enough = false
   // Items are cut between each other only: when the user has steered, and when one call was all that was allowed.
   // Undefined while nothing came.
   let between: boolean | undefined
+  const put = (delta: Delta): void => {
+    gate.watch(delta)
+    output.apply(delta)
+    between = delta.type === 'end'
+    if (delta.type === 'end') end = delta.at ?? 0
+  }
 
   try {
     stop.signal.throwIfAborted()
     // Our count is an estimate: what is far over is refused here, the rest is the engine's to say.
     if (model.context !== undefined && chain.weight > model.context * 2) throw new ApiError('context_length_exceeded')
-    meter.called()
+    const encoding = voice.encode()
+    if (encoding) await orStopped(encoding, stop.signal)
+    const { prompt } = voice
+    meter.called(prompt?.run.length)
+    tellPrompt(id, voice.encoded, prompt)
     mark(id, 'called')
+    const call = {
+      id,
+      principal,
+      chain,
+      settings,
+      prompt,
+      warm: chain.warm(model.engine.id),
+      generate: true,
+      signal: stop.signal,
+    }
     stream: for await (const chunk of model.engine.generate(call)) {
       if (meter.pieces === 0) mark(id, 'first')
       if (!gate.passed) {
         await orStopped(gate.verdict(), stop.signal)
         mark(id, 'gated')
       }
-      meter.saw(chunk)
+      if (voice.runsOn(chunk)) break
+      const deltas = voice.deltas(chunk)
+      meter.saw(chunk, deltas, voice.counted)
       warm = chunk.warm ?? warm
-      if (chunk.finish) finished = true
-      if (chunk.finish === 'length' || chunk.finish === 'filter') ending = chunk.finish
-      for (const delta of chunk.deltas ?? []) {
+      finish = chunk.finish ?? finish
+      for (const delta of deltas) {
         if (between === true && turn.steered() && !output.asks) {
           ending = 'steered'
           break stream
         }
-        if (delta.type === 'call' && output.asks && !settings.parallel_tool_calls) break stream
-        gate.watch(delta)
-        output.apply(delta)
-        between = delta.type === 'end'
+        if (delta.type === 'call' && output.asks && !settings.parallel_tool_calls) {
+          enough = true
+          break stream
+        }
+        put(delta)
       }
+      if (finish === 'length' || finish === 'filter') ending = finish
       if (
         output.bytes > deps.outputBytes ||
         (settings.max_output_tokens !== null && meter.pieces > settings.max_output_tokens)
@@ -205,18 +254,22 @@ async function speak(chain: Chain, model: Model, meter: Meter, turn: Turn, deps:
       const full = output.flush()
       if (full) await orStopped(full, stop.signal)
     }
+    if (ending !== 'steered' && !enough)
+      for (const delta of voice.rest(ending === 'stop' ? finish : 'length')) put(delta)
     await orStopped(gate.settled(), stop.signal)
-    if (!finished && between === false && ending === 'stop')
+    const over = finish !== undefined || voice.ended || ending !== 'stop' || enough
+    if (!over && (between === false || voice.all > 0))
       throw new ApiError('server_error', `The engine '${model.engine.id}' stopped in the middle of an item.`)
   } catch (e) {
     const reason: unknown = stop.signal.aborted ? stop.signal.reason : e
     if (!(reason instanceof Halt)) throw reason
     ending = reason.ending
+    if (between === false && !reason.discard) end = voice.all
     output.breakOff(reason.discard)
   }
   if (ending !== 'interrupted' && ending !== 'cancelled') output.endOpen(ending === 'stop')
   mark(id, 'generated')
-  return { ending, warm, checked: gate.context }
+  return { ending, generated: voice.generated(end), warm, checked: gate.context }
 }
 
 /** A client that is slow, or a check that does not answer, must not keep a turn from being stopped. */

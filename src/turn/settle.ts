@@ -182,15 +182,21 @@ export function recordOf(
   owner: string,
   input: readonly Item[],
   kept: Chain | undefined,
+  asked: Chain,
   named: Chain,
 ): Stored {
-  const since = kept?.since(named)
-  const links = since ?? kept?.since(undefined) ?? []
+  // Behind what was asked stands what the model said; where that replaces the conversation, nothing is in front of it.
+  const since = kept?.since(asked)
+  const said = since ?? kept?.since(undefined) ?? []
+  const sent = since && input.length > 0 ? [{ from: 'input' as const, items: input }] : []
+  const links = said.flatMap((l) =>
+    l.from === 'root' || l.items.length === 0 ? [] : [{ from: l.from, items: l.wire }],
+  )
   return {
     response,
     owner,
     input,
-    links: links.flatMap((l) => (l.from === 'root' ? [] : [{ from: l.from, items: l.wire }])),
+    links: [...sent, ...links],
     parent: since && named.from !== 'root' ? named.response : undefined,
   }
 }

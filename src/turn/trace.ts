@@ -1,5 +1,6 @@
 // When each stage of a turn was reached, for whoever listens on the channel. Free when nobody does.
 import { channel } from 'node:diagnostics_channel'
+import type { Encoded, Prompt } from './ports.ts'
 
 /** In the order a turn meets them; `refused` ends one that never got a response. */
 export type Stage =
@@ -29,3 +30,20 @@ export function mark(id: string, stage: Stage, at?: number): void {
 }
 /** Now, but only if somebody will ask. */
 export const stamp = (): number => (marks.hasSubscribers ? performance.now() : 0)
+
+/** What was sent to an engine that takes tokens. `broke`: where the prompt left the one that the engine has in its cache. */
+export type PromptNote = {
+  readonly id: string
+  readonly tokens: number
+  /** Ids that the engine knows from the turn before. */
+  readonly common: number
+  readonly broke: Encoded['broke']
+}
+/** The channel on which every `PromptNote` is published. */
+export const promptChannel = 'continuo:prompt'
+const notes = channel(promptChannel)
+
+export function tellPrompt(id: string, encoded: Encoded | undefined, prompt: Prompt | undefined): void {
+  if (encoded && prompt && notes.hasSubscribers)
+    notes.publish({ id, tokens: prompt.run.length, common: prompt.common, broke: encoded.broke } satisfies PromptNote)
+}

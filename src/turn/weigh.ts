@@ -26,3 +26,14 @@ function weighValue(value: unknown, depth: number): number {
   else for (const [k, v] of Object.entries(value)) if (!unseen.has(k)) sum += weighValue(v, depth + 1)
   return sum
 }
+
+const perValue = 32
+/** Bytes that a value takes in memory, estimated from above: two for each UTF-16 unit, which half of all texts need. */
+export function sizeOf(value: unknown, depth = 0): number {
+  if (typeof value === 'string') return perValue + value.length * 2
+  if (value === null || typeof value !== 'object' || depth > 130) return 8
+  let sum = perValue
+  if (Array.isArray(value)) for (const v of value) sum += sizeOf(v, depth + 1)
+  else for (const v of Object.values(value)) sum += 16 + sizeOf(v, depth + 1)
+  return sum
+}

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ChatMessages, type MessageStyle, type Needs } from '../../src/engines/chat-messages.ts'
-import { namingOf } from '../../src/engines/chat-tools.ts'
+import { namingOf } from '../../src/protocol/functions.ts'
 import type { InputPart, Item } from '../../src/protocol/items.ts'
 import { callables, type Tool } from '../../src/protocol/tools.ts'
 import { Chain } from '../../src/turn/chain.ts'

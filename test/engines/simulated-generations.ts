@@ -80,6 +80,7 @@ export const callTo = (chain: Chain, some: Partial<Settings> = {}, rest: Partial
   principal,
   chain,
   settings: settings(some),
+  prompt: undefined,
   warm: undefined,
   generate: true,
   signal: new AbortController().signal,

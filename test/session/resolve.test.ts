@@ -7,6 +7,7 @@ import { checkRecord } from '../../src/stores/record.ts'
 import { memoryStore } from '../../src/stores/memory.ts'
 import type { Store } from '../../src/turn/ports.ts'
 import { Settle } from '../../src/turn/settle.ts'
+import { PrefixIndex } from '../../src/turn/prefix-index.ts'
 import type { Start } from '../../src/turn/run.ts'
 
 const principal = { tenant: 'a', key: '1', owner: 'a/1' }
@@ -15,6 +16,7 @@ const start = async (body: object, store: Store): Promise<Start> =>
   await resolve(parseCreate({ model: 'm', ...body }), principal, new Continuations(1), {
     settle: new Settle(store, 10, () => {}),
     seal,
+    index: new PrefixIndex({ keepBytes: 0, keepMs: 1000 }),
   })
 /** Saves `n` responses, each the next one's parent; their input items are `resp_N_in`. */
 async function stored(n: number): Promise<Store> {

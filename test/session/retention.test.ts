@@ -56,16 +56,21 @@ describe('events of ended responses', () => {
       gc()
       return process.memoryUsage().heapUsed
     }
-    const server = await startTestServer({ engines: { simulated: { type: 'simulated', context: 100_000_000 } } })
+    // Nor does the prefix index, which is there to outlive connections.
+    const server = await startTestServer({
+      engines: { simulated: { type: 'simulated', context: 100_000_000 } },
+      limits: { prefixes: { keepBytes: 0 } },
+    })
     try {
       const socket = await server.socket()
+      let n = 0
       const ask = (length: number) => {
         const foreign = { type: 'reasoning', summary: [], encrypted_content: 'x'.repeat(length) }
-        return socket.turn({ model: 'm', store: false, input: [foreign, { role: 'user', content: 'hi' }] })
+        return socket.turn({ model: 'm', store: false, input: [foreign, { role: 'user', content: `hi ${n++}` }] })
       }
       await ask(10)
       const before = heap()
-      for (let n = 0; n < 4; n++) await ask(10_000_000)
+      for (let times = 0; times < 4; times++) await ask(10_000_000)
       expect(heap() - before).toBeGreaterThan(35_000_000)
       await socket.close()
       await eventually(() => expect(heap() - before).toBeLessThan(15_000_000))

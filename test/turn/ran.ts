@@ -38,7 +38,14 @@ export async function run(generate: (call: Call) => AsyncIterable<Chunk>, how: H
   const id = `resp_${(++count).toString(16).padStart(40, '0')}`
   const reports: unknown[] = []
   const report = (error: unknown): void => void reports.push(error)
-  const engine: Engine = { id: 'own', admit: () => {}, generate, probe: async () => [], close: async () => {} }
+  const engine: Engine = {
+    id: 'own',
+    takes: 'items',
+    admit: () => {},
+    generate,
+    probe: async () => [],
+    close: async () => {},
+  }
   const ledger = countingLedger()
   const deps: Deps = {
     model: (name) => ({ name, engine, context: undefined }),
@@ -74,7 +81,7 @@ export async function run(generate: (call: Call) => AsyncIterable<Chunk>, how: H
       output: new Output(id, request, events, principal, seal),
       stop: how.stop ?? new AbortController(),
       failsLate: true,
-      resolve: () => ({ named, fresh: request.input, seen: request.input }),
+      resolve: () => ({ named, known: named, held: 0, fresh: request.input, seen: request.input }),
       steered: () => false,
       keep: (chain) => (kept = chain),
     },

@@ -23,7 +23,8 @@ function record(id: string): Stored {
     },
   ]
   const root = Chain.root(owner)
-  return recordOf(response, owner, input, root.add({ response: id, from: 'input', items: input }), root)
+  const asked = root.add({ response: id, from: 'input', items: input })
+  return recordOf(response, owner, input, asked, asked, root)
 }
 const page = { limit: 10, order: 'asc', after: undefined } as const
 const reports: unknown[] = []

@@ -1,0 +1,180 @@
+// Texts that tokenizers get wrong, the same ones every time.
+
+const pieces: readonly string[] = [
+  ...'aAzZ09 .,;:!?\'"`-_/\\()[]{}<>|@#$%^&*+=~\t\n\r',
+  ...[
+    '\r\n',
+    '\n\n',
+    '   ',
+    '\t\t',
+    ' \n ',
+    '\u0085',
+    '\u00a0',
+    '\u2028',
+    '\u3000',
+    '\u200b',
+    '\ufeff',
+    '\0',
+    '\x01',
+    '\x7f',
+  ],
+  ...["'s", "'S", "'T", "'Re", "'vE", "'LL", "'d", "'ſ", "'M", "don't", "IT'S", "we'LL've", '’s'],
+  ...[
+    'e\u0301',
+    '\u0301',
+    '\u0316\u0301',
+    'Å',
+    '\u212b',
+    '\u2126',
+    '\u0344',
+    'ﬁ',
+    'ß',
+    'ẞ',
+    'ſ',
+    'K',
+    'ǆ',
+    'ǅ',
+    'İ',
+    'ı',
+  ],
+  ...[
+    '한국어',
+    '\u1112\u1161\u11ab',
+    '日本語',
+    '中文字符',
+    '𠀀𠀁',
+    '龥龦',
+    'ゟヿ',
+    'हिन्दी',
+    'क्षि',
+    'தமிழ்',
+    'ไทย',
+    'العربية',
+    'עִבְרִית',
+    'Ελληνικά',
+    'Привет',
+  ],
+  ...[
+    '👍',
+    '👨‍👩‍👧‍👦',
+    '🏳️‍🌈',
+    '🇩🇪',
+    '👍🏽',
+    '☺️',
+    '\u{1f468}\u200d',
+    '\u200d',
+    '\ufe0f',
+    '𝔘𝔫𝔦',
+    '１２３',
+    '٣٤٥',
+    '²³',
+    'Ⅷ',
+    '½',
+  ],
+  ...['<|im_start|>', '<|im_end|>', '<|endoftext|>', '<|eot_id|>', '<|begin_of_text|>', '<|start|>', '<|channel|>'],
+  ...[
+    '<think>',
+    '</think>',
+    '<tool_call>',
+    '</tool_call>',
+    '<｜begin▁of▁sentence｜>',
+    '<｜User｜>',
+    '[INST]',
+    '<s>',
+    '</s>',
+  ],
+  ...[
+    '<|start_header_id|>',
+    '<|return|>',
+    '<|call|>',
+    '<｜tool▁calls▁begin｜>',
+    '<|python_tag|>',
+    '<|reserved_special_token_1|>',
+  ],
+  ...['\ud800', '\udc00', 'a\ud83d', '\ude00b', '\ufffd', '\uffff', '\u{10ffff}', '\ue000', '\u{e0001}'],
+  ...[
+    'function f(x) {\n  return x\n}',
+    'const a = [1,2,3];',
+    '#include <stdio.h>',
+    'def g():\n\treturn',
+    '// ---- //',
+    '!==',
+    '=>',
+    '/***/',
+  ],
+  ...[
+    'camelCase',
+    'PascalCaseWord',
+    'UPPER',
+    'snake_case',
+    'HTTPServer2',
+    'iOS',
+    'éÉ',
+    'ÀÈ',
+    '1234567',
+    '3.14159',
+    '0x1F',
+    '1e-07',
+  ],
+  ...[
+    'Hello',
+    ' world',
+    ' the',
+    'ing',
+    ' of',
+    'Ġ',
+    'Ċ',
+    '▁',
+    'https://example.org/a?b=c&d=%20',
+    'user@example.org',
+    '2026-09-30T12:00:00Z',
+  ],
+]
+
+/** Numbers below `n`, by xorshift. */
+export function random(seed: number): (n: number) => number {
+  let state = seed | 0 || 1
+  return (n) => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) % n
+  }
+}
+
+/** Some 900 texts from a few characters to a few hundred. */
+export function corpus(): readonly string[] {
+  const next = random(20260930)
+  const pick = (): string => pieces[next(pieces.length)] ?? ''
+  const long = [
+    'a',
+    'A',
+    ' ',
+    '\n',
+    '\r\n',
+    '\t',
+    '1',
+    '.',
+    "'s",
+    '漢',
+    '😀',
+    '\u0301',
+    '\u0301\u0316',
+    'ab',
+    'é',
+    '\0',
+    '-',
+    'x ',
+  ]
+  return [
+    '',
+    ...pieces,
+    ...long.map((piece) => piece.repeat(300)),
+    ...long.map((piece) => `x${piece.repeat(30)}y`),
+    ...Array.from({ length: 300 }, () => pick() + pick()),
+    ...Array.from({ length: 300 }, () => Array.from({ length: 3 + next(40) }, pick).join(next(2) ? '' : ' ')),
+    ...Array.from({ length: 100 }, () =>
+      Array.from({ length: 1 + next(60) }, () => String.fromCodePoint(next(4) ? next(0x3000) : next(0x20000))).join(''),
+    ),
+  ]
+}
