@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url'
 export const root = fileURLToPath(new URL('..', import.meta.url))
 export const clients = join(root, 'test/clients')
 export const schema = join(root, 'test/schema')
+export const llama = join(root, 'test/llama')
+export const tokenizers = join(root, 'test/tokenizers')
 
 /** One progress line, on stderr so that stdout stays what the program itself prints. */
 export const say = (text) => process.stderr.write(`continuo: ${text}\n`)

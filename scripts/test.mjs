@@ -1,8 +1,8 @@
 // `npm test [-- arguments of vitest run]`: installs what is missing, the real clients too, and runs every test.
 // Without a network the clients stay away: their tests are then named skips, or failures where CI is set.
-// CONTINUO_CLIENTS=off does not install them (Codex unpacks to 400 MB).
+// CONTINUO_CLIENTS=off does not install them (Codex unpacks to 400 MB), CONTINUO_TOKENIZERS=off not the tokenizer files (480 MB).
 import { join } from 'node:path'
-import { clients, fail, install, ready, root, run, say, schema } from './prepare.mjs'
+import { clients, fail, install, llama, ready, root, run, say, schema, tokenizers } from './prepare.mjs'
 
 const args = process.argv.slice(2)
 const ci = !['', '0', 'false', undefined].includes(process.env.CI)
@@ -17,6 +17,9 @@ function need(dir, word, what) {
   say(`${what} could not be installed; the tests that need it are skipped.`)
 }
 need(schema, 'wire', 'the generator of the wire schemas')
+if (process.env.CONTINUO_TOKENIZERS !== 'off')
+  need(tokenizers, 'tokenizers', 'real tokenizer files and the native tokenizers to compare with')
+need(llama, 'llama', 'llama.cpp for Node')
 if (process.env.CONTINUO_CLIENTS !== 'off')
   need(clients, 'clients', 'the real clients (Codex, OpenAI, Agents and AI SDK)')
 process.exit(run(process.execPath, [join(root, 'node_modules/vitest/vitest.mjs'), 'run', ...args]))

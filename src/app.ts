@@ -47,7 +47,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
   if (config.store.kind === 'sqlite') await mkdir(config.data, { recursive: true, mode: 0o700 })
   const report = (err: unknown, what: string): void => log.error({ err }, what)
   const store = ports.store ?? (await createStore(config, report))
-  const models = await createModels(config)
+  const models = await createModels(config, { note: (what, fields) => log.info(fields, what) })
   const keys = keyring(config.keys)
   const ledger = countingLedger()
   const settle = new Settle(store, limits.unsettled, report)

@@ -56,9 +56,13 @@ const modelName = z
 export const modelOptions = z.strictObject({
   engine: text('the name of an engine listed under `engines`'),
   context: count(1, 100_000_000).optional(),
+  codec: text('the name of a codec, or `auto`').optional(),
+  tokenizer: text('the path of a tokenizer.json or of a folder, or a name on the hub').optional(),
+  template: text('the path of a Jinja file').optional(),
+  retention: oneOf('auto', 'all', 'tool_cycle').optional(),
 })
 export const engineOptions = z.looseObject(
-  { type: text('a type of engine: `simulated` or `chat`') },
+  { type: text('a type of engine, such as `vllm` or `chat`') },
   { error: 'must be a map with at least `type`' },
 )
 

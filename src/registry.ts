@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { fleetOptions } from './config-schema.ts'
 import { ConfigError, meant, type Config, type EngineOptions, type Path, type Problem } from './config.ts'
 import { ApiError } from './protocol/errors.ts'
+import { createCodec, type Told } from './registry-codecs.ts'
 import type { Engine, Model, Store } from './turn/ports.ts'
 
 /** What an engine's file offers: the schema of its options, and the engine made from options that fit it. */
@@ -19,6 +20,12 @@ function plugin<S extends z.ZodType>(
 
 const engineTypes: Readonly<Record<string, () => Promise<Plugin>>> = {
   simulated: () => import('./engines/simulated.ts').then((m) => plugin(m.simulatedOptions, m.simulated)),
+  vllm: () => import('./engines/vllm.ts').then((m) => plugin(m.vllmOptions, m.vllm)),
+  sglang: () => import('./engines/sglang.ts').then((m) => plugin(m.sglangOptions, m.sglang)),
+  'llama-server': () => import('./engines/llama-server.ts').then((m) => plugin(m.llamaServerOptions, m.llamaServer)),
+  'llama-embedded': () =>
+    import('./engines/llama-embedded.ts').then((m) => plugin(m.llamaEmbeddedOptions, m.llamaEmbedded)),
+  ollama: () => import('./engines/ollama.ts').then((m) => plugin(m.ollamaOptions, m.ollama)),
   chat: () =>
     import('./engines/chat.ts').then((m) => plugin(m.chatOptions, (options, id) => m.chat({ name: id, ...options }))),
 }
@@ -121,15 +128,17 @@ export interface Models {
 }
 
 /** Makes every engine that a model uses. Throws ConfigError; what was made until then is closed. */
-export async function createModels(config: Config): Promise<Models> {
+export async function createModels(config: Config, told: Told = { note: () => {} }): Promise<Models> {
   const engines = new Map<string, Engine>()
   const close = async () => void (await Promise.allSettled([...engines.values()].map((e) => e.close())))
   const models = new Map<string, Model>()
   try {
-    for (const [name, { engine, context }] of Object.entries(config.models)) {
+    for (const [name, options] of Object.entries(config.models)) {
+      const { engine, context } = options
       const made = engines.get(engine) ?? (await createEngine(engine, config.engines[engine] ?? { type: engine }))
       engines.set(engine, made)
-      models.set(name, { name, engine: made, context })
+      if (made.takes === 'items') models.set(name, { name, engine: made, context })
+      else models.set(name, { name, engine: made, ...(await createCodec(name, options, made, told)) })
     }
   } catch (e) {
     await close()

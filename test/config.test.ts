@@ -67,6 +67,7 @@ describe('where values come from', () => {
         outputBytes: 16_777_216,
         drainMs: 600_000,
         events: { keepMs: 600_000, keepBytes: 67_108_864, perResponse: 8_388_608 },
+        prefixes: { keepBytes: 256 * 1024 * 1024, keepMs: 3_600_000 },
         unsettled: 10_000,
       },
       log: { level: 'info', pretty: 'auto' },
@@ -369,6 +370,10 @@ describe('docs/config.md', () => {
       ...Object.keys(keyConfig.in.shape).map((k) => `keys[].${k}`),
       'keys[].secretEnv',
       'models.NAME.engine',
+      'models.NAME.codec',
+      'models.NAME.tokenizer',
+      'models.NAME.template',
+      'models.NAME.retention',
       'models.NAME.context',
     ])
     expect([...rows.keys()].filter((name) => !known.has(name))).toEqual([])

@@ -22,9 +22,11 @@ async function problem(
 describe('an engine', () => {
   it('is refused with the nearest type where its type does not exist', async () => {
     expect(await problem({ type: 'chatt' })).toBe(
-      'engines.main.type: no such type of engine; did you mean "chat"?; there are: simulated, chat',
+      'engines.main.type: no such type of engine; did you mean "chat"?; there are: simulated, vllm, sglang, llama-server, llama-embedded, ollama, chat',
     )
-    expect(await problem({ type: 'constructor' })).toContain('there are: simulated, chat')
+    expect(await problem({ type: 'constructor' })).toContain(
+      'there are: simulated, vllm, sglang, llama-server, llama-embedded, ollama, chat',
+    )
   })
 
   it('is refused with the nearest option where it has no such option', async () => {

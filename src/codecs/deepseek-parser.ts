@@ -1,5 +1,6 @@
 // What DeepSeek V3, R1 and V3.1 write: reasoning in <think>, text, and calls between tokens, plain or fenced.
 import { JsonEnd } from '../protocol/json-end.ts'
+import type { Finish } from '../turn/ports.ts'
 import type { Out, Parser } from './family.ts'
 import { Words } from './words.ts'
 
@@ -34,9 +35,7 @@ export class DeepseekParser implements Parser {
       case '<｜tool▁sep｜>':
         return this.#call?.separate()
       case '<｜tool▁call▁end｜>':
-        this.#call?.end(true)
-        this.#call = undefined
-        return
+        return this.#called(true)
       default:
         // What ends the turn; other control tokens say nothing.
         return this.#leave(out, false)
@@ -48,17 +47,21 @@ export class DeepseekParser implements Parser {
     if (this.#thinking) out.reasoning(piece)
     else out.text(piece)
   }
-  end(out: Out): void {
+  end(out: Out, finish: Finish | undefined): void {
+    if (finish === 'stop') this.#called(true)
     this.#leave(out, false)
   }
   /** Another item begins, or the turn ends. */
   #leave(out: Out, next = true): void {
-    this.#call?.end(false, next)
-    this.#call = undefined
+    this.#called(false, next)
     const rest = this.#words.end(next ? Infinity : 0)
     if (out.open === 'text') out.text(rest)
     if (next) out.endBefore()
     this.#thinking = this.#thinking && !next
+  }
+  #called(whole: boolean, next = false): void {
+    this.#call?.end(whole, next)
+    this.#call = undefined
   }
 }
 

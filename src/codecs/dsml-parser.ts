@@ -2,6 +2,7 @@
 // again. V4 names the list of calls otherwise and is read as well.
 import { JsonEnd } from '../protocol/json-end.ts'
 import type { Out, Parser } from './family.ts'
+import { jsonOfText } from './typed-value.ts'
 import { Words } from './words.ts'
 
 /** Characters of a tag. */
@@ -9,6 +10,7 @@ const maxTag = 8 * 1024
 const dsml = '｜DSML｜'
 /** Up to the first > outside of quotes. */
 const whole = /^(?:[^">]|"[^"]*")*>/
+const tags = ['function_calls', 'tool_calls', 'invoke', 'parameter']
 const nameIn = /^(?:invoke|parameter)\s+name="([^"]*)"/
 
 export class DsmlParser implements Parser {
@@ -51,6 +53,9 @@ export class DsmlParser implements Parser {
     this.#say(all.slice(0, all.length - this.#edge.length), out)
   }
   end(out: Out): void {
+    // A tag that is cut is not said.
+    const cut = this.#tag?.text
+    if (cut !== undefined && tags.some((name) => name.startsWith(cut) || cut.startsWith(name))) this.#tag = undefined
     this.#settle(out)
     this.#leave(out, 'turn')
   }
@@ -62,7 +67,7 @@ export class DsmlParser implements Parser {
     this.#tag = { closes: this.#edge === '</', text: '' }
     this.#edge = ''
     // Text ends here, in front of the marker, and not where the tag turns out to be one.
-    if (this.#where === 'text' && !this.#tag.closes) this.#leave(out, 'before')
+    if (!this.#tag.closes && (this.#where === 'text' || this.#where === 'thinking')) this.#leave(out, 'before')
   }
   /** What was held back is no tag. `edge`: but it may yet open one. */
   #settle(out: Out, edge = false): void {
@@ -144,7 +149,7 @@ export class DsmlParser implements Parser {
     const rest = this.#words.end(next === 'before' ? 2 : 0)
     if (out.open === 'text') out.text(rest)
     if (next === 'before') out.endBefore()
-    if (this.#where !== 'thinking') this.#where = 'text'
+    if (this.#where !== 'thinking' || next === 'before') this.#where = 'text'
   }
 }
 
@@ -179,7 +184,8 @@ class Arguments {
     if (this.#kind === 'string') return this.#out.arguments('"')
     if (this.#kind === 'json') return
     const value = this.#held.trim()
-    this.#out.arguments(isJson(value) ? value : JSON.stringify(value))
+    // What is no JSON after all: True is meant as true, the rest as a string.
+    this.#out.arguments(isJson(value) ? value : jsonOfText(value, undefined))
   }
   end(): void {
     this.#out.arguments(this.#values === 0 ? '{}' : '}')

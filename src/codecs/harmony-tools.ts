@@ -3,6 +3,7 @@
 import { templateTool } from '../protocol/functions.ts'
 import type { Callable } from '../protocol/tools.ts'
 import { pythonJson } from './python-json.ts'
+import { pythonText } from './python-text.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 /** The template gives up on longer types of array elements. */
@@ -23,15 +24,15 @@ function declaration(tool: Callable): string {
 }
 function field(name: string, value: unknown, required: readonly unknown[]): string {
   const spec = objectOf(value)
-  const about = truthy(spec['description']) ? `// ${words(spec['description'])}\n` : ''
+  const about = truthy(spec['description']) ? `// ${pythonText(spec['description'])}\n` : ''
   return `${about}${name}${required.includes(name) ? '' : '?'}: ${typeOf(spec, 0)}${standard(spec)},\n`
 }
 /** The comment about a default value, which stands before the comma of its own line. */
 function standard(spec: Schema): string {
   const { default: value } = spec
   if (value === undefined) return ''
-  if (truthy(spec['enum'])) return `, // default: ${words(value)}`
-  if (truthy(spec['oneOf'])) return `// default: ${words(value)}`
+  if (truthy(spec['enum'])) return `, // default: ${pythonText(value)}`
+  if (truthy(spec['oneOf'])) return `// default: ${pythonText(value)}`
   return `, // default: ${pythonJson(value)}`
 }
 
@@ -40,10 +41,10 @@ function typeOf(spec: Schema, depth: number): string {
   if (depth > maxDepth) return 'any'
   const orNull = truthy(spec['nullable']) ? ' | null' : ''
   if (type === 'array') return `${truthy(spec['items']) ? element(objectOf(spec['items']), depth) : 'any[]'}${orNull}`
-  if (Array.isArray(type) && type.length > 0) return type.map(words).join(' | ')
+  if (Array.isArray(type) && type.length > 0) return type.map(pythonText).join(' | ')
   if (truthy(spec['oneOf'])) return union(listOf(spec['oneOf']), depth)
   if (type === 'string')
-    return truthy(spec['enum']) ? `"${listOf(spec['enum']).map(words).join('" | "')}"` : `string${orNull}`
+    return truthy(spec['enum']) ? `"${listOf(spec['enum']).map(pythonText).join('" | "')}"` : `string${orNull}`
   if (type === 'number' || type === 'integer') return 'number'
   if (type === 'boolean') return 'boolean'
   if (type !== 'object') return 'any'
@@ -59,12 +60,12 @@ function element(items: Schema, depth: number): string {
   if (type === 'string' || type === 'boolean') return `${type}[]`
   if (type === 'number' || type === 'integer') return 'number[]'
   const inner = typeOf(items, depth + 1)
-  return inner === 'object | object' || [...inner].length > maxElement ? 'any[]' : `${inner}[]`
+  return inner === 'object | object' || Array.from(inner).length > maxElement ? 'any[]' : `${inner}[]`
 }
 function union(variants: readonly unknown[], depth: number): string {
   const one = (variant: unknown): string => {
     const spec = objectOf(variant)
-    const about = truthy(spec['description']) ? `// ${words(spec['description'])}` : ''
+    const about = truthy(spec['description']) ? `// ${pythonText(spec['description'])}` : ''
     const { default: value } = spec
     return `${typeOf(spec, depth + 1)}${about}${value === undefined ? '' : `${' '.repeat(20)}// default: ${pythonJson(value)}`}`
   }
@@ -78,11 +79,4 @@ const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? (
 function truthy(value: unknown): boolean {
   if (typeof value === 'object' && value !== null) return Object.keys(value).length > 0
   return Boolean(value)
-}
-/** A value inside a text, as Python shows it. */
-function words(value: unknown): string {
-  if (typeof value === 'string') return value
-  if (value === null) return 'None'
-  if (typeof value === 'boolean') return value ? 'True' : 'False'
-  return pythonJson(value)
 }

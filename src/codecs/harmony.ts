@@ -20,10 +20,10 @@ export const gptOss: Family = {
   name: 'gpt-oss',
   retention: 'tool_cycle',
   untilAnswer: true,
-  needs: ['<|start|>', '<|end|>', '<|message|>', '<|channel|>', '<|constrain|>', '<|call|>', '<|return|>'],
+  needs: ['<|start|>', '<|end|>', '<|message|>', '<|channel|>', '<|call|>', '<|return|>'],
   // As the model's generation_config.json has them.
   stops: ['<|return|>', '<|call|>', '<|endoftext|>'],
-  markers: [],
+  markers: ['<|constrain|>'],
   head(pen, { system, tools, effort, date }) {
     pen.markup(
       `<|start|>system<|message|>You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06\nCurrent date: ${date}\n\nReasoning: ${effortOf(effort)}\n\n# Valid channels: analysis, commentary, final. Channel must be included for every message.`,
@@ -124,7 +124,10 @@ function messagesOf({ pieces }: Turn, kept: boolean): Message[] {
 const maxHeader = 1024
 const recipient = /(?:^|\s)to=(\S+)/
 /** A channel, a recipient and a content type, each perhaps. */
-const channelLike = /^\s*(?:[a-z]+(?=\s|$))?\s*(?:to=\S*)?\s*[a-z]*\s*$/
+function isHeader(text: string): boolean {
+  const words = text.trim().split(/\s+/)
+  return words.length <= 3 && words.every((word) => /^(?:[a-z]*|to=.*)$/.test(word))
+}
 
 /** Headers and bodies. The prompt has opened the first header already. */
 class HarmonyParser implements Parser {
@@ -216,7 +219,7 @@ class HarmonyParser implements Parser {
   /** A header that was never finished says nothing, but words are not lost. */
   #words(out: Out): void {
     if (this.#where === 'role' && !this.#started && !/^\s*(?:assistant\b|to=|$)/.test(this.#role)) out.text(this.#role)
-    else if (this.#where === 'channel' && !channelLike.test(this.#channel)) out.text(this.#channel)
+    else if (this.#where === 'channel' && !isHeader(this.#channel)) out.text(this.#channel)
   }
 }
 

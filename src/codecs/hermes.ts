@@ -166,7 +166,7 @@ function pythonType(given: unknown): string {
   if (type === 'array') return 'list[Union[]]'
   if (type === 'object')
     return 'additionalProperties' in schema ? `dict[str, ${pythonType(schema['additionalProperties'])}]` : 'dict'
-  if (Array.isArray(type)) return `Union[${type.map((one) => pythonType({ type: one })).join(',')}]`
+  if (Array.isArray(type)) return `Union[${type.map((one: unknown) => pythonType({ type: one })).join(',')}]`
   return basic.get(type) ?? 'Union[]'
 }
 const fieldsOf = (value: unknown): Readonly<Record<string, unknown>> =>

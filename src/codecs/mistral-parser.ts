@@ -1,6 +1,7 @@
 // What Mistral's models write: reasoning in [THINK], text, and behind [TOOL_CALLS] either a name with its arguments or a
 // JSON list of calls. All generations are read alike, since models and servers mix them.
 import { JsonEnd } from '../protocol/json-end.ts'
+import type { Finish } from '../turn/ports.ts'
 import type { Out, Parser } from './family.ts'
 import { JsonCall } from './json-call.ts'
 import { fieldsOf } from './json-fields.ts'
@@ -40,8 +41,8 @@ export class MistralParser implements Parser {
     if (this.#thinking) out.reasoning(rest)
     else out.text(this.#words.push(rest))
   }
-  end(out: Out): void {
-    this.#leave(out, false, false)
+  end(out: Out, finish: Finish | undefined): void {
+    this.#leave(out, false, finish === 'stop')
   }
   /** Another item begins, or the turn ends. `whole`: the model itself says so. */
   #leave(out: Out, next: boolean, whole = true): void {
@@ -102,10 +103,8 @@ class Calls {
   }
   end(whole: boolean): void {
     if (this.#state === 'arguments') {
-      if (!this.#argued && whole) {
-        this.#out.arguments('{}')
-        this.#out.end()
-      } else this.#out.breakOff()
+      if (!this.#argued && whole) this.#out.arguments('{}')
+      else this.#out.breakOff()
     } else if (this.#state === 'name' || this.#state === 'id') {
       // A name alone is no call.
       const said = `${this.#name}${this.#id}`

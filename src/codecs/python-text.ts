@@ -1,13 +1,16 @@
 // Text as Python's string methods see it, where they differ from JavaScript's.
 
-const blank = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/
+const blank = (char: string): boolean => {
+  const code = char.charCodeAt(0)
+  return (code >= 0x1c && code <= 0x1f) || code === 0x85 || (code !== 0xfeff && /\s/.test(char))
+}
 
 /** `str.strip()`: takes U+0085 and U+001C to U+001F and leaves U+FEFF, unlike `trim`. */
 export function stripped(text: string): string {
   let from = 0
   let to = text.length
-  while (from < to && blank.test(text.charAt(from))) from++
-  while (to > from && blank.test(text.charAt(to - 1))) to--
+  while (from < to && blank(text.charAt(from))) from++
+  while (to > from && blank(text.charAt(to - 1))) to--
   return text.slice(from, to)
 }
 

@@ -128,8 +128,7 @@ export const qwen35: Family = {
   closed: qwen3Coder.closed,
   changes: () => true,
   parser: ({ tools, thinking }) => parser(tools, thinking),
-  constrain: (want, { thinking }) =>
-    constraintOf(want, want.tools.map(callTag), thinking ? '</think>' : undefined),
+  constrain: (want, { thinking }) => constraintOf(want, want.tools.map(callTag), thinking ? '</think>' : undefined),
 }
 
 function leave(pen: Pen, before: string, next: string): void {

@@ -15,6 +15,8 @@ export interface CallReader {
   readonly refused: boolean
   /** Is a marker heard now something that the model quotes? */
   readonly quotes: boolean
+  /** Takes a marker of its own; false for one of somebody else. */
+  marker?(name: string): boolean
 }
 export type TagFormat = {
   /** The prompt has opened the reasoning already. */
@@ -26,6 +28,8 @@ export type TagFormat = {
   readonly call: (out: Out, options: CallOptions) => CallReader
   /** What a line begins with where a model leaves <tool_call> out. */
   readonly bare?: readonly string[]
+  /** Further control tokens of the format, which are words where they have no meaning. */
+  readonly words?: readonly string[]
 }
 
 export class TagParser implements Parser {
@@ -42,8 +46,7 @@ export class TagParser implements Parser {
   #ending = false
   /** Does a line begin here? */
   #line = true
-  /** Ids in front of the newest text, and of text that may become a bare call. */
-  #seen = 0
+  /** Ids in front of what comes next, and of text that may become a bare call. */
   #front = 0
 
   constructor(format: TagFormat) {
@@ -52,16 +55,33 @@ export class TagParser implements Parser {
     this.#bare = format.bare?.length ? new Seek(format.bare) : undefined
   }
   marker(name: string, out: Out): void {
+    this.#marker(name, out)
+    if (this.#bare?.holding !== true) this.#front = out.at
+  }
+  text(text: string, out: Out): void {
+    this.#text(text, out)
+    if (this.#bare?.holding !== true) this.#front = out.at
+  }
+  end(out: Out, finish: Finish | undefined): void {
+    this.#over(out, finish === 'stop')
+  }
+
+  #marker(name: string, out: Out): void {
     if (this.#format.stops.includes(name)) return this.#over(out, true)
+    if (this.#call?.marker?.(name) === true) {
+      if (this.#call.refused) this.#call = undefined
+      return
+    }
     if (this.#call?.quotes === true) return this.#call.push(name)
+    if (name.endsWith('think>') && this.#mark !== undefined) this.#close(false, out)
     switch (name) {
       case '<think>':
         // Reasoning stands in front of everything; elsewhere the model speaks of the marker.
-        if (out.open === 'text' || this.#call) return this.text(name, out)
+        if (out.open === 'text' || this.#call) return this.#text(name, out)
         this.#thinking = true
         return
       case '</think>':
-        if (!this.#thinking || this.#call) return out.open === 'text' ? this.text(name, out) : undefined
+        if (!this.#thinking || this.#call) return out.open === 'text' ? this.#text(name, out) : undefined
         this.#words.end()
         this.#thinking = false
         this.#line = true
@@ -69,19 +89,19 @@ export class TagParser implements Parser {
       case '<tool_call>':
         this.#call?.end(false, out.before, true)
         this.#unseek(out)
-        return this.#open(out, out.before, name)
+        return this.#open(out, this.#mark ?? out.before, name)
       case '</tool_call>':
         if (this.#call) return this.#close(true, out)
-        return out.open === undefined ? undefined : this.text(name, out)
+        return out.open === undefined ? undefined : this.#text(name, out)
       case '<tool_response>':
       case '</tool_response>':
-        return this.text(name, out)
+        return this.#text(name, out)
       default:
         // Control tokens of other trades say nothing.
-        return undefined
+        return this.#format.words?.includes(name) === true ? this.#text(name, out) : undefined
     }
   }
-  text(text: string, out: Out): void {
+  #text(text: string, out: Out): void {
     const call = this.#call
     if (!call) return this.#plain(text, out)
     if (this.#isBare && call.complete && text.trim() !== '') {
@@ -90,10 +110,6 @@ export class TagParser implements Parser {
     }
     call.push(text)
     if (call.refused) this.#call = undefined
-    this.#front = out.at
-  }
-  end(out: Out, finish: Finish | undefined): void {
-    this.#over(out, finish === 'stop')
   }
 
   /** A call begins that may yet turn out to be text; what stands before it ends when it does not. */
@@ -121,12 +137,15 @@ export class TagParser implements Parser {
     const call = this.#call
     this.#call = undefined
     call?.end(whole, at)
-    if (whole && call?.refused === true && !this.#isBare) this.#say('</tool_call>', out)
+    // Markers without a call between them are text.
+    const empty = this.#mark !== undefined
+    if (empty) this.#say('<tool_call>', out)
+    if (whole && !this.#isBare && (empty || call?.refused === true)) this.#say('</tool_call>', out)
+    this.#mark = undefined
     this.#line = true
   }
   #plain(text: string, out: Out): void {
     if (!this.#bare || this.#thinking) return this.#say(text, out)
-    if (!this.#bare.holding) this.#front = this.#seen
     const found = this.#bare.push(text)
     for (const [n, part] of found.entries()) {
       if (!part.marker || !this.#line) {
@@ -135,9 +154,8 @@ export class TagParser implements Parser {
       }
       this.#open(out, this.#front, '')
       const rest = found.slice(n + 1).map((p) => p.text)
-      return this.text(part.text + rest.join('') + this.#bare.end(), out)
+      return this.#text(part.text + rest.join('') + this.#bare.end(), out)
     }
-    this.#seen = out.at
   }
   #unseek(out: Out): void {
     if (this.#bare?.holding === true) this.#say(this.#bare.end(), out)

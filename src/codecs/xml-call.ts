@@ -14,9 +14,10 @@ const valueTag = '<parameter='
 const valueEnd = '</parameter>'
 const callEnd = '</tool_call>'
 /** What may end a value: its own tag, and those with which models that leave it out go on. */
-const ends = [`\n${valueEnd}`, valueEnd, `\n${valueTag}`, `\n${functionEnd}`, `\n${callEnd}`]
-const lastEnd = new RegExp(`^\\n?(?:${valueEnd}|${functionEnd}|${callEnd})\\s*$`)
-const anyEnd = new RegExp(`\\n?${valueEnd}|\\n${valueTag}|\\n${functionEnd}|\\n${callEnd}`, 'g')
+const closers = [valueEnd, functionEnd, callEnd]
+const ends = [...closers, ...closers.map((tag) => `\n${tag}`), `\n${valueTag}`]
+const lastEnd = new RegExp(`^\\n?(?:${closers.join('|')})\\s*$`)
+const anyEnd = new RegExp(`\\n?(?:${closers.join('|')})|\\n${valueTag}`, 'g')
 
 export class XmlCall {
   readonly #out: Out
@@ -35,7 +36,11 @@ export class XmlCall {
   #value = ''
   #string = false
 
-  constructor(out: Out, tools: ReadonlyMap<string, Callable>, { begins = () => {}, refuses = (text) => out.text(text) }: CallOptions = {}) {
+  constructor(
+    out: Out,
+    tools: ReadonlyMap<string, Callable>,
+    { begins = () => {}, refuses = (text) => out.text(text) }: CallOptions = {},
+  ) {
     this.#out = out
     this.#tools = tools
     this.#options = { begins, refuses }
@@ -128,9 +133,9 @@ export class XmlCall {
     if (text === '' || (text.length < maxName && (couldBe(text, valueTag) || couldBe(text, functionEnd)))) return false
     // Neither a value nor the end.
     const next = text.indexOf('<', 1)
-    const stray = next < 0 ? text : text.slice(0, next)
-    if (this.#stray.length < maxValue) this.#stray += stray
-    this.#held = text.slice(stray.length)
+    const rest = next < 0 ? '' : text.slice(next)
+    if (this.#stray.length < maxValue) this.#stray += this.#held.slice(0, this.#held.length - rest.length)
+    this.#held = rest
     return this.#held !== ''
   }
   #beginValue(name: string): void {
@@ -190,10 +195,7 @@ export class XmlCall {
   #expects(name: string): boolean {
     const properties = this.#tool?.parameters['properties']
     return (
-      typeof properties === 'object' &&
-      properties !== null &&
-      Object.hasOwn(properties, name) &&
-      !this.#given.has(name)
+      typeof properties === 'object' && properties !== null && Object.hasOwn(properties, name) && !this.#given.has(name)
     )
   }
   #say(text: string): void {

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { ApiError } from '../protocol/errors.ts'
 import type { Settings } from '../protocol/request.ts'
 import type { Chain } from '../turn/chain.ts'
-import type { Call, Chunk, Engine } from '../turn/ports.ts'
+import type { Call, Chunk, Constraint, Description, Engine } from '../turn/ports.ts'
 import { FairQueue } from './fair-queue.ts'
 import { Replica } from './replica.ts'
 
@@ -53,11 +53,11 @@ export class Fleet implements Engine {
     this.#attempts = options.attempts
   }
   /** Admitted if any replica would take it. */
-  admit(settings: Settings, chain: Chain): void {
+  admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
     let refused: unknown
     for (const { engine } of this.#replicas) {
       try {
-        return engine.admit(settings, chain)
+        return engine.admit(settings, chain, constraint)
       } catch (e) {
         refused ??= e
       }
@@ -74,6 +74,23 @@ export class Fleet implements Engine {
     const broken = all.flatMap((r) => (r.status === 'rejected' ? [r.reason as unknown] : []))
     if (broken.length === all.length) throw broken[0]
     return [...new Set(models)]
+  }
+  /** By the first replica that answers: they serve one model. */
+  async describe(signal: AbortSignal): Promise<Description> {
+    return await this.#any((engine) => engine.describe?.(signal) ?? Promise.resolve({}))
+  }
+  async tokenize(texts: readonly string[], signal: AbortSignal): Promise<readonly (readonly number[])[]> {
+    return await this.#any((engine) => engine.tokenize?.(texts, signal) ?? Promise.resolve([]))
+  }
+  async #any<T>(ask: (engine: Engine) => Promise<T>): Promise<T> {
+    let failed: unknown
+    for (const { engine } of this.#replicas)
+      try {
+        return await ask(engine)
+      } catch (e) {
+        failed ??= e
+      }
+    throw failed
   }
   async close(): Promise<void> {
     this.#queue.failAll(new ApiError('server_is_overloaded', 'The server is shutting down.'))
@@ -191,7 +208,9 @@ class Passage implements AsyncIterator<Chunk> {
     this.#slot = slot
     const warm = warmOf(this.#call)
     const own = warm && warm.replica === slot.replica.id && warm.inner !== undefined && this.#call.warm
-    const call = { ...this.#call, signal, warm: own ? { value: warm.inner, at: own.at } : undefined }
+    // Another replica knows nothing of what the last one computed.
+    const prompt = own ? this.#call.prompt : this.#call.prompt && { ...this.#call.prompt, common: 0 }
+    const call = { ...this.#call, signal, prompt, warm: own ? { value: warm.inner, at: own.at } : undefined }
     return slot.replica.engine.generate(call)[Symbol.asyncIterator]()
   }
   #pass(chunk: Chunk): Chunk {
@@ -229,7 +248,7 @@ function warmOf(call: Call): FleetWarm | undefined {
 }
 function takes(engine: Engine, call: Call): boolean {
   try {
-    engine.admit(call.settings, call.chain)
+    engine.admit(call.settings, call.chain, call.prompt?.constraint)
     return true
   } catch {
     return false

@@ -14,7 +14,7 @@ import type { Fields } from './grammar-schema.ts'
 const maxDefinition = 64 * 1024
 const maxWritten = 50_000
 /** Levels in a schema, characters of one pattern, and counts that its bounds may name. */
-export const maxSchemaDepth = 64
+const maxSchemaDepth = 64
 const maxPattern = 4096
 const maxLength = 1_000_000
 const maxCount = 10_000
@@ -79,12 +79,12 @@ class Sizes {
  */
 export function checkClientSchema(schema: unknown, param: string | null = null): void {
   const wrong = (why: string): ApiError => new ApiError('invalid_request', `A JSON schema ${why}.`, param)
-  if (depthOf(schema) > maxSchemaDepth) throw wrong(`is nested past ${maxSchemaDepth} levels`)
   if ((JSON.stringify(schema) ?? '').length > maxSchema) throw wrong(`has more than ${maxSchema} characters`)
-  visit(schema, 1, '')
+  visit(schema, 1, '', 0)
 
-  function visit(at: unknown, times: number, path: string): void {
+  function visit(at: unknown, times: number, path: string, depth: number): void {
     if (!isFields(at)) return
+    if (depth > maxSchemaDepth) throw wrong(`is nested past ${maxSchemaDepth} levels`)
     const count = (key: string, limit: number): number => {
       const value = at[key]
       if (value === undefined) return 0
@@ -101,7 +101,7 @@ export function checkClientSchema(schema: unknown, param: string | null = null):
       throw wrong(`has a \`$ref\` at '${path || '#'}' that leads to nothing inside of it`)
     const patterns = [at['pattern'], ...Object.keys(isFields(at['patternProperties']) ? at['patternProperties'] : {})]
     for (const pattern of patterns) if (typeof pattern === 'string') checkPattern(pattern, path, param)
-    for (const [name, value] of schemasIn(at)) visit(value, items, child(path, ...name))
+    for (const [name, value] of schemasIn(at)) visit(value, items, child(path, ...name), depth + 1)
   }
 }
 
@@ -126,15 +126,4 @@ function* schemasIn(schema: Fields): Generator<[(string | number)[], unknown]> {
     else if (byName.includes(key)) for (const [name, one] of Object.entries(value)) yield [[key, name], one]
     else yield [[key], value]
   }
-}
-
-function depthOf(value: unknown): number {
-  let depth = 0
-  let level: unknown[] = [value]
-  while (level.length > 0 && depth <= maxSchemaDepth * 4) {
-    level = level.flatMap((one) => (typeof one === 'object' && one !== null ? Object.values(one) : []))
-    depth++
-  }
-  // Levels of schemas: each is two of JSON.
-  return depth / 2
 }

@@ -12,7 +12,7 @@ export type Word = {
   readonly first: boolean
 }
 
-const maxWords = 40_000
+const maxWords = 20_000
 const shapes = new RegExp(
   [
     /(?<newline>\r?\n)/,

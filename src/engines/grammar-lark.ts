@@ -163,6 +163,8 @@ class Reader {
   }
   #repeated(depth: number): Term {
     const part = this.#atom(depth)
+    // A `?` at the start of a line may belong to the rule that is defined there.
+    if (this.#opens()) return part
     if (this.#eat('?')) return { type: 'repeat', part, min: 0, max: 1 }
     if (this.#eat('*')) return { type: 'repeat', part, min: 0, max: undefined }
     if (this.#eat('+')) return { type: 'repeat', part, min: 1, max: undefined }

@@ -21,6 +21,8 @@ export function normalised(rules: Rules, root: string): ReadonlyMap<string, Expr
   const empties = new Empties(table)
   for (const [name, e] of table) table.set(name, empties.lean(e))
   straighten(table, empties)
+  // Texts without their empty one may have come to nothing.
+  dropEndless(table)
   return new Map(reached((name) => table.get(name) ?? nothing, root).map((name) => [name, table.get(name) ?? nothing]))
 }
 

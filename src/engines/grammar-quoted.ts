@@ -1,7 +1,7 @@
 // An expression as it stands inside a JSON string: every character in the form, or the forms, that models write it in.
 import { choice, repeat, sequence, set, text } from './grammar-expression.ts'
 import type { Expression } from './grammar-expression.ts'
-import { controls, intersect, minus, of, union } from './grammar-ranges.ts'
+import { controls, minus, of, union } from './grammar-ranges.ts'
 import type { Ranges } from './grammar-ranges.ts'
 
 const short: Readonly<Record<string, number>> = { '"': 0x22, '\\': 0x5c, b: 8, f: 12, n: 10, r: 13, t: 9 }
@@ -19,7 +19,7 @@ export function quoted(e: Expression): Expression {
 
 function quotedCharacter(c: string): Expression {
   const point = c.codePointAt(0) ?? 0
-  return intersect(of(c), escaped).length === 0 ? text(c) : quotedSet([[point, point]])
+  return point >= 0x20 && c !== '"' && c !== '\\' ? text(c) : quotedSet([[point, point]])
 }
 
 function quotedSet(ranges: Ranges): Expression {

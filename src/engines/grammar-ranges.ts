@@ -30,6 +30,8 @@ export const intersect = (a: Ranges, b: Ranges): Ranges => complement(union(comp
 export const minus = (a: Ranges, b: Ranges): Ranges => complement(union(complement(a), b))
 /** The characters of a text. */
 export function of(characters: string): Ranges {
+  const first = characters.codePointAt(0)
+  if (first !== undefined && characters.length === (first > 0xffff ? 2 : 1)) return [[first, first]]
   return union(Array.from(characters, (c): Range => [c.codePointAt(0) ?? 0, c.codePointAt(0) ?? 0]))
 }
 export const span = (low: string, high: string): Ranges => [[low.codePointAt(0) ?? 0, high.codePointAt(0) ?? 0]]
@@ -42,11 +44,14 @@ export const spaces: Ranges = [
 export const wordy: Ranges = union(digits, span('A', 'Z'), span('a', 'z'), of('_'))
 export const controls: Ranges = [[0, 0x1f]]
 
-/** Ranges with the other case of every letter; large ranges outside ASCII are taken as holding both. */
+/** Of longer ranges only so many characters are looked at: they hold both cases mostly. */
+const folded = 512
+
+/** Ranges with the other case of every letter. */
 export function bothCases(ranges: Ranges): Ranges {
   const more: Range[] = []
   for (const [low, high] of ranges)
-    for (let at = low; at <= Math.min(high, low + 2000); at++) {
+    for (let at = low; at <= Math.min(high, low + folded); at++) {
       const c = String.fromCodePoint(at)
       for (const other of [c.toLowerCase(), c.toUpperCase()]) {
         const point = other.codePointAt(0)

@@ -7,6 +7,8 @@ import { bothCases, complement, digits, of, spaces, union, wordy } from './gramm
 import type { Ranges } from './grammar-ranges.ts'
 
 const maxNesting = 64
+/** Characters and ranges whose other case is looked for. */
+const maxFolds = 2000
 export const maxRepeat = 20_000
 
 /** Where a pattern comes from, for messages, and the request field it stands in. */
@@ -37,6 +39,7 @@ class Reader {
   readonly #origin: Origin
   readonly #mode: 'whole' | 'search'
   #at = 0
+  #folds = 0
   #anyCase: boolean
   #dotAll: boolean
 
@@ -143,10 +146,15 @@ class Reader {
     return this.#characters(of(c ?? ''))
   }
   #characters(ranges: Ranges): Expression {
-    const all = this.#anyCase ? bothCases(ranges) : ranges
+    const all = this.#anyCase ? this.#bothCases(ranges) : ranges
     const [only] = all
     if (all.length === 1 && only !== undefined && only[0] === only[1]) return text(String.fromCodePoint(only[0]))
     return set(all)
+  }
+  #bothCases(ranges: Ranges): Ranges {
+    this.#folds += ranges.length
+    if (this.#folds > maxFolds) throw this.#wrong(`more than ${maxFolds} ranges of characters in any case`)
+    return bothCases(ranges)
   }
   #group(depth: number): Expression {
     this.#at++
@@ -199,7 +207,7 @@ class Reader {
     this.#at++
     all = union(...lists)
     // Both cases first: what is left out is left out in both.
-    if (this.#anyCase) all = bothCases(all)
+    if (this.#anyCase) all = this.#bothCases(all)
     return not ? complement(all) : all
   }
   #member(): Ranges {

@@ -69,12 +69,13 @@ class Ollama implements Engine {
   /** The context only: templates are written in another language there, and no tokenizer is to be had. */
   async describe(signal: AbortSignal): Promise<Description> {
     const { model, context } = this.#options
-    if (model === undefined) return { context }
+    if (model === undefined) return { text: true, context }
     const told = await this.#read('/api/show', shown, this.#wire.ask('/api/show', { model }, signal))
     const info = told.model_info ?? {}
     const trained = info[`${String(info['general.architecture'])}.context_length`]
     const set = /^num_ctx\s+(\d+)/m.exec(told.parameters ?? '')?.[1]
     return {
+      text: true,
       context: context ?? (set === undefined ? (typeof trained === 'number' ? trained : undefined) : Number(set)),
     }
   }

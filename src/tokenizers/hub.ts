@@ -52,7 +52,7 @@ export async function hubFile(hub: Hub, { model, revision }: HubName, file: stri
     await keep(hub, file, answer, path, () => timer.refresh())
     return path
   } catch (error) {
-    if (hub.signal?.aborted) throw hub.signal.reason
+    hub.signal?.throwIfAborted()
     throw new Error(`${model}: ${file} could not be fetched from ${url.origin}: ${reason(error)}.`, { cause: error })
   } finally {
     clearTimeout(timer)
@@ -91,7 +91,7 @@ async function keep(hub: Hub, file: string, answer: Response, path: string, aliv
     const out = await open(part, 'wx')
     try {
       let bytes = 0
-      for await (const piece of answer.body ?? []) {
+      for await (const piece of answer.body as unknown as AsyncIterable<Uint8Array>) {
         alive()
         bytes += piece.byteLength
         if (bytes > hub.maxBytes) throw tooBig()

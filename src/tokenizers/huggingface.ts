@@ -2,7 +2,7 @@
 // `▁` for a space) and byte-level BPE with unusual steps. The library knows added tokens in the text; here it gets none,
 // and their texts in the vocabulary are made unreachable, so that plain text never gives a control token.
 import { createHash } from 'node:crypto'
-import { Tokenizer as Library } from '@huggingface/tokenizers'
+import { Tokenizer as Untyped } from '@huggingface/tokenizers'
 import type { Tokenizer } from '../turn/ports.ts'
 import { byteChars, byteOf, type Fields, isFields, isList, parts, readAdded, shown } from './bpe-file.ts'
 import { IdTexts } from './id-text.ts'
@@ -15,12 +15,19 @@ const most = 8 * 1024
 const window = 4 * 1024
 const byteToken = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`
 
-type Model = {
-  readonly tokens_to_ids: ReadonlyMap<string, number>
-  fuse_unk: boolean
-  (pieces: string[]): string[]
+/** The library as it is used here; its own declarations cannot be resolved by Node's rules. */
+const Library = Untyped as unknown as new (
+  json: object,
+  config: object,
+) => {
+  readonly normalizer: ((text: string) => string) | null
+  readonly pre_tokenizer: ((text: string, options: object) => string[]) | null
+  readonly model: {
+    readonly tokens_to_ids: ReadonlyMap<string, number>
+    fuse_unk: boolean
+    (parts: string[]): string[]
+  }
 }
-type Step<T> = ((text: string, options?: object) => T) | null
 
 /** `json`: a parsed `tokenizer.json`. Throws an Error that says what cannot be done with it. */
 export function huggingFaceTokenizer(json: unknown): Tokenizer {
@@ -33,10 +40,7 @@ export function huggingFaceTokenizer(json: unknown): Tokenizer {
     { ...json, ...steps, model, added_tokens: [], post_processor: null },
     { clean_up_tokenization_spaces: false },
   )
-  // The library's declarations do not say that its steps are functions; they are.
-  const run = library.model as unknown as Model
-  const normalize = library.normalizer as unknown as Step<string>
-  const split = library.pre_tokenizer as unknown as Step<string[]>
+  const { normalizer: normalize, pre_tokenizer: split, model: run } = library
   run.fuse_unk = false
   const ids = run.tokens_to_ids
   const vocabulary = new Map([...ids].map(([token, id]) => [id, token] as const))

@@ -123,6 +123,8 @@ export type Description = {
   readonly source?: string | undefined
   /** Tokens of prompt and output together. */
   readonly context?: number | undefined
+  /** It is sent the text of the ids, and sends text: ids of bytes do, and no tokenizer is needed. */
+  readonly text?: true
 }
 /** A model as the registry composes it. `codec` exactly where the engine takes tokens. */
 export type Model = {

@@ -3,6 +3,7 @@ import type { Family } from '../../src/codecs/family.ts'
 import { hermes3, qwen25, qwen3 } from '../../src/codecs/hermes.ts'
 import { deepseekV32 } from '../../src/codecs/deepseek-dsml.ts'
 import { deepseekV3, deepseekV31 } from '../../src/codecs/deepseek.ts'
+import { glm46, glm47 } from '../../src/codecs/glm.ts'
 import { gptOss } from '../../src/codecs/harmony.ts'
 import { llama3 } from '../../src/codecs/llama3.ts'
 import { devstral, ministral, mistralNemo, mistralSmall } from '../../src/codecs/mistral.ts'
@@ -88,6 +89,12 @@ export const rows: readonly Row[] = [
     family,
     // The template loses text beside calls. Arguments stay as the model wrote them.
     but: ({ flags }: Golden) => flags.preamble === true || flags.args === 'odd',
+  })),
+  ...([glm46, glm47] as const).map((family) => ({
+    golden: family.name as 'glm-4.6' | 'glm-4.7-flash',
+    family,
+    // Arguments stay as the model wrote them.
+    but: ({ flags }: Golden) => flags.args === 'odd',
   })),
 ]
 const lateSystem = (item: Item | undefined): boolean =>

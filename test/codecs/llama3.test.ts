@@ -137,7 +137,7 @@ describe('what Llama 3 writes', () => {
           const whole = itemsOf(decoded(decoder(), all, [all.length]))
           expect(itemsOf(decoded(decoder(), all, sizes))).toEqual(whole)
           const typed = decoder()
-          const spoken = [...parts.join('')].flatMap((text) => [...typed.push({ text })])
+          const spoken = Array.from(parts.join('')).flatMap((text) => [...typed.push({ text })])
           expect(itemsOf([...spoken, ...typed.push({ text: '<|eot_id|>' }), ...typed.end('stop')])).toEqual(whole)
         },
       ),

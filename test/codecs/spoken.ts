@@ -4,7 +4,11 @@ import type { Family } from '../../src/codecs/family.ts'
 import type { Delta, Finish } from '../../src/turn/ports.ts'
 import { bytesFor, resent, settingsOf } from './talks.ts'
 
-export type Read = { readonly deltas: readonly Delta[]; readonly ids: ArrayLike<number>; readonly stop: string | undefined }
+export type Read = {
+  readonly deltas: readonly Delta[]
+  readonly ids: ArrayLike<number>
+  readonly stop: string | undefined
+}
 export type Reader = {
   /** As ids, `size` at a time. A marker between ‹ and › stands for its letters. */
   ids(output: string, size?: number, finish?: Finish): Read
@@ -23,11 +27,15 @@ export function reader(family: Family, tools: readonly object[], more: object = 
   const names = [...new Set([...family.stops, ...family.needs, ...family.markers])]
   const any = new RegExp(`(${names.map((n) => n.replaceAll(/[|[\]]/g, String.raw`\$&`)).join('|')})`)
   const encode = (output: string): number[] =>
-    output.split(/‹(.*?)›/s).flatMap((outer, m) =>
-      m % 2 === 1
-        ? [...Buffer.from(outer)]
-        : outer.split(any).flatMap((part, n) => (n % 2 === 1 ? [tokenizer.control(part) ?? -1] : [...Buffer.from(part)])),
-    )
+    output
+      .split(/‹(.*?)›/s)
+      .flatMap((outer, m) =>
+        m % 2 === 1
+          ? [...Buffer.from(outer)]
+          : outer
+              .split(any)
+              .flatMap((part, n) => (n % 2 === 1 ? [tokenizer.control(part) ?? -1] : [...Buffer.from(part)])),
+      )
   const read = (chunks: readonly { tokens?: number[]; text?: string }[], finish: Finish): Read => {
     const decoder = codec.decoder(settings, chain)
     const deltas = chunks.flatMap((chunk) => [...decoder.push(chunk)])
@@ -42,7 +50,7 @@ export function reader(family: Family, tools: readonly object[], more: object = 
       ),
     text: (output, size = 1, finish = 'length') =>
       read(
-        pieces([...output], size).map((chars) => ({ text: chars.join('') })),
+        pieces(Array.from(output), size).map((chars) => ({ text: chars.join('') })),
         finish,
       ),
     spell: (ids) => tokenizer.decode(ids),

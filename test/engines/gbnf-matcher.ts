@@ -13,6 +13,7 @@ type Stack = { readonly id: number; readonly line: Line; readonly at: number; re
 const limit = 2000
 /** A file that all grammars and texts are written to, for a run through llama.cpp itself. */
 const record = process.env['GBNF_RECORD']
+let recorded: string | undefined
 const block = (kind: string, text: string) => `${kind} ${Buffer.byteLength(text)}\n${text}\n`
 
 class Reader {
@@ -137,7 +138,7 @@ export class Gbnf {
     this.#control = new Map(Object.entries(control))
     this.#refuseLeftRecursion()
     this.#start = this.#advanced((this.#rules.get('root') ?? []).map((line) => this.#stack(line, 0, undefined)))
-    if (record !== undefined) appendFileSync(record, block('G', text))
+    this.#note('G', text)
   }
   accepts(text: string): boolean {
     let stacks = this.#start
@@ -145,8 +146,15 @@ export class Gbnf {
     const parts = names.length === 0 ? Array.from(text) : (text.match(new RegExp(`${names.join('|')}|[^]`, 'gu')) ?? [])
     for (const part of parts) stacks = this.#step(stacks, part, this.#control.get(part) ?? -1)
     const yes = stacks.includes(undefined)
-    if (record !== undefined && !this.text.includes('<[') && text !== '') appendFileSync(record, block(yes ? 'Y' : 'N', text))
+    if (!this.text.includes('<[')) this.#note(yes ? 'Y' : 'N', text)
     return yes
+  }
+  #note(kind: string, text: string): void {
+    if (record === undefined) return
+    // Texts follow the grammar that they are tried on.
+    if (recorded !== this.text) appendFileSync(record, block('G', this.text))
+    recorded = this.text
+    if (kind !== 'G') appendFileSync(record, block(kind, text))
   }
   #step(stacks: readonly Stack[], part: string, id: number): readonly Stack[] {
     const out = new Set<Stack>()

@@ -162,7 +162,7 @@ describe('a Lark grammar', () => {
   })
   it.each([
     ['start: "a" ~ 2 "b"~1..3 ["c"] ("d" | e)? | "z"\ne: "e"{2}', ['aab', 'aabbbcd', 'aabee', 'z'], ['ab', 'aabe', 'aabz']],
-    ['?start.2: !x\n  | y\n!x: "x"i -> named\ny.-1: "a".."c" // remark\n# another\n', ['x', 'X', 'b'], ['d']],
+    ['?start.2: x\n  | y\n!x: "x"i -> named\ny.-1: "a".."c" // remark\n# another\n', ['x', 'X', 'b'], ['d']],
     ['start: NAME "=" INT\nNAME.3: LETTER (LETTER | "_")*\n%import common.LETTER\n%import common (INT, WS)\n%ignore WS', ['ab_c =\n 12', ' x=1 '], ['x=', 'x y=1', '1=1']],
     ['start: A B*\nA: /a+/ | "x"\nB: /[b-d]/i~1..2', ['aab', 'xBCd'], ['b', 'ax']],
     ['%import common.ESCAPED_STRING -> STRING\n%import common.SIGNED_NUMBER\nstart: value\n?value: STRING | SIGNED_NUMBER | "[" [value ("," value)*] "]"', ['"a\\"b"', '-1.5e3', '[1,[],"x"]'], ['[1,]', '"a', '01x']],
@@ -239,7 +239,7 @@ describe('hostile grammars', () => {
     ['too many rules', 'lark', Array.from({ length: 3000 }, (_, n) => `r${n}: "a"`).join('\n')],
     ['alternatives', 'lark', `start: ${'"a"|'.repeat(16_000)}"b"`],
     ['words', 'lark', `start: ${'a '.repeat(30_000)}`],
-  ])('of %s (%s) are taken or refused within a second', (_, syntax, definition) => {
+  ])('of %s (%s) are taken or refused within two seconds', (_, syntax, definition) => {
     const began = performance.now()
     const said = refused(syntax, definition)
     if (said === 'taken') {
@@ -247,7 +247,7 @@ describe('hostile grammars', () => {
       const made = failure(() => gbnfOf({ after: undefined, rule: { type: 'whole', content } }))
       expect(made).toMatch(/^(taken|unsupported_by_engine)/)
     }
-    expect(performance.now() - began).toBeLessThan(1000)
+    expect(performance.now() - began).toBeLessThan(2000)
   })
   it('of too many characters once written out are refused', () => {
     expect(refused('regex', '((a{1000}){1000}){1000}')).toMatch(/^invalid_request.*more than/)

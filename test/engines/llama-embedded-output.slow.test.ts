@@ -220,7 +220,7 @@ describe('a rule that the output keeps to', () => {
       control('</tool_call>'),
       told.tokens.at(-1),
     ])
-    const [, input = ''] = /^<tool_call>\{"name":"f","arguments":(.*)\}<\/tool_call>/s.exec(told.text) ?? []
+    const [, input = ''] = /^\s*<tool_call>\{"name":"f","arguments":(.*)\}<\/tool_call>/s.exec(told.text) ?? []
     kept(input)
   })
   llama('may be a client’s regular expression', async () => {

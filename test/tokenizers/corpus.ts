@@ -1,7 +1,7 @@
 // Texts that tokenizers get wrong, the same ones every time.
 
 const pieces: readonly string[] = [
-  ...'aAzZ09 .,;:!?\'"`-_/\\()[]{}<>|@#$%^&*+=~\t\n\r',
+  ...Array.from('aAzZ09 .,;:!?\'"`-_/\\()[]{}<>|@#$%^&*+=~\t\n\r'),
   ...[
     '\r\n',
     '\n\n',
