@@ -16,6 +16,7 @@ import { Sockets } from './transports/ws.ts'
 import type { Classifier, Store } from './turn/ports.ts'
 import { PrefixIndex } from './turn/prefix-index.ts'
 import { Settle } from './turn/settle.ts'
+import { Shadow } from './turn/shadow.ts'
 import { version } from './version.ts'
 
 export type App = {
@@ -31,6 +32,9 @@ export type App = {
     logBytes: number
     unsettled: number
     prefixBytes: number
+    prefixBreaks: number
+    shadowChecks: number
+    shadowMismatches: number
     unknownFrames: number
   }
   /** Takes nothing new, lets what runs finish (at most `limits.drainMs`), then closes. */
@@ -54,6 +58,13 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
   const live = new Live(limits.events)
   const index = new PrefixIndex(limits.prefixes)
   let draining = false
+  let breaks = 0
+  const shadow = new Shadow(config.tokens.shadow, ({ at, item, ...rest }) =>
+    log.error(
+      { ...rest, token: at, item: item ?? -1 },
+      'a conversation was rendered wrongly; it is rendered in full from now on',
+    ),
+  )
 
   const doors: Doors = {
     version,
@@ -65,6 +76,11 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
     models,
     report,
     model: (name) => models.resolve(name),
+    shadow,
+    broke: (response, owner, { at, item, why }) => {
+      breaks++
+      log.info({ response, owner, token: at, item: item ?? -1, why }, 'prefix broken')
+    },
     classifiers: ports.classifiers ?? [],
     outputBytes: limits.outputBytes,
     seal: config.store.kind === 'sqlite' ? await openSeal({ keyFile: join(config.data, 'seal.key') }) : memorySeal(),
@@ -134,6 +150,9 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
       logBytes: live.bytes,
       unsettled: settle.waiting,
       prefixBytes: index.bytes,
+      prefixBreaks: breaks,
+      shadowChecks: shadow.counts.checks,
+      shadowMismatches: shadow.counts.mismatches,
       unknownFrames: sockets.unknownFrames,
     }),
     drain: async () => {

@@ -160,6 +160,15 @@ export const configSchema = z.strictObject({
       maxRecords: count(1, 100_000_000).default(10_000),
     })
     .prefault({}),
+  tokens: z
+    .strictObject({
+      shadow: z
+        .number({ error: 'must be a share from 0 to 1' })
+        .min(0, { error: 'must be a share from 0 to 1' })
+        .max(1, { error: 'must be a share from 0 to 1' })
+        .default(0.01),
+    })
+    .prefault({}),
   limits: limits.prefault({}),
   log: z
     .strictObject({

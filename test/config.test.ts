@@ -70,6 +70,7 @@ describe('where values come from', () => {
         prefixes: { keepBytes: 256 * 1024 * 1024, keepMs: 3_600_000 },
         unsettled: 10_000,
       },
+      tokens: { shadow: 0.01 },
       log: { level: 'info', pretty: 'auto' },
     })
     expect([...origin.values()].every((o) => o === 'default')).toBe(true)

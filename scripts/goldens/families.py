@@ -176,5 +176,16 @@ FAMILIES: dict[str, Family] = {
     ),
     'kimi-k2': Family('moonshotai-Kimi-K2.jinja', arguments='parsed', ids='functions'),
     'kimi-k2-instruct': Family('Kimi-K2-Instruct.jinja', mutable=True),
-    'kimi-k2-thinking': Family('Kimi-K2-Thinking.jinja', reasoning='reasoning_content', mutable=True),
+    'kimi-k2-thinking': Family(
+        'Kimi-K2-Thinking.jinja',
+        reasoning='reasoning_content',
+        mutable=True,
+        # The model's own template ends this loop at the last answer; the copy has lost that, and ends at the first.
+        edits=(
+            (
+                '{%- set ns.last_non_tool_call_assistant_msg = idx -%}',
+                '{%- set ns.last_non_tool_call_assistant_msg = idx -%}{%- break -%}',
+            ),
+        ),
+    ),
 }

@@ -1,5 +1,6 @@
 // A family and a tokenizer as a codec. Decides where an encoding goes on from: the tip of the last one, the user message
 // behind which reasoning is dropped, or the start. engines-and-tokens: "never re-encode what you decoded".
+import { setImmediate as others } from 'node:timers/promises'
 import { ApiError } from '../protocol/errors.ts'
 import { type Naming, namingOf } from '../protocol/functions.ts'
 import type { Item } from '../protocol/items.ts'
@@ -111,7 +112,10 @@ export class FamilyCodec implements Codec {
     const base = this.#base(chain, settings)
     const { tools, naming } = this.#offer(base)
     const ink = new Ink(this.tokenizer, this.#controls)
-    const turn = turnOf(items.flatMap((item) => pieceOf(item, naming) ?? []))
+    const turn = turnOf(
+      items.flatMap((item) => pieceOf(item, naming) ?? []),
+      this.#callsIn(chain),
+    )
     this.#family.spoken(ink, turn, headOf(base, tools), kindBehind(chain))
     ink.flush()
     return encodeAll(ink.pieces, this.tokenizer)
@@ -133,26 +137,22 @@ export class FamilyCodec implements Codec {
     const want = { answer: must ? undefined : answer, tools: left, must, one }
     return this.#family.constrain(want, headOf(base, tools), kindBehind(chain))
   }
-  /** All ids of a conversation from scratch, and at which each item starts: for explanations. Costs the whole history. */
   async layout(chain: Chain, settings: Settings): Promise<{ ids: Uint32Array; starts: number[] }> {
     const base = this.#base(chain, settings)
     const links = (chain.since(undefined) ?? []).map((link) => ({ link, from: 0 }))
     const fold = new Fold(this.#way(chain, base), start)
     this.#fold(fold, { run: TokenRun.empty, state: start, mark: undefined, links }, undefined)
-    const ids: number[] = []
-    const starts: number[] = []
-    let done = 0
-    const upTo = async (piece: number): Promise<void> => {
-      for (const id of await encodeAll(fold.ink.pieces.slice(done, piece), this.tokenizer)) ids.push(id)
-      done = Math.max(done, piece)
-    }
-    for (const piece of fold.starts) {
-      await upTo(piece)
-      starts.push(ids.length)
-    }
     fold.opening()
-    await upTo(fold.ink.pieces.length)
-    return { ids: Uint32Array.from(ids), starts }
+    const { starts, ink } = fold
+    const ids: number[] = []
+    const at: number[] = []
+    for (let n = 0; n < ink.pieces.length; n++) {
+      while (at.length < starts.length && (starts[at.length] ?? 0) <= n) at.push(ids.length)
+      for (const id of await encodeAll(ink.pieces.slice(n, n + 1), this.tokenizer)) ids.push(id)
+      if (n % 256 === 255) await others()
+    }
+    while (at.length < starts.length) at.push(ids.length)
+    return { ids: Uint32Array.from(ids), starts: at }
   }
 
   /** Writes the links, and returns the run that the pieces are to be appended to. */
@@ -207,6 +207,12 @@ export class FamilyCodec implements Codec {
     if (fold.dropped !== undefined)
       return { at, item: fold.dropped, why: 'a new user message drops the reasoning in front of it' }
     return { at, item: undefined, why: 'the history was written differently before' }
+  }
+  #callsIn(chain: Chain): number {
+    const { encoded } = chain
+    const known = encoded?.codec === this.id ? (encoded.state as Memo).state : undefined
+    if (known) return known.calls.made + turnOf(known.turn).calls.length
+    return chain.all().filter((item) => pieceOf(item, plainNames)?.kind === 'call').length
   }
   #cycle({ cycle }: State): Cycle | undefined {
     return this.#family.untilAnswer === true ? cycle : undefined

@@ -154,8 +154,8 @@ class Speech implements Out {
   reasoning(text: string): void {
     this.#say('reasoning', text)
   }
-  text(text: string): void {
-    this.#say('text', text)
+  text(text: string, phase?: 'commentary' | 'final_answer'): void {
+    this.#say('text', text, phase)
   }
   call(name: string, callId?: string): void {
     this.end()
@@ -185,19 +185,20 @@ class Speech implements Out {
   breakOff(at = this.at): void {
     this.#close(false, at)
   }
-  #say(kind: 'reasoning' | 'text', text: string): void {
+  #say(kind: 'reasoning' | 'text', text: string, phase?: 'commentary' | 'final_answer'): void {
     if (text === '') return
     if (this.open !== kind) {
       this.end()
       this.open = kind
     }
-    this.deltas.push({ type: kind, text })
+    this.deltas.push(kind === 'text' && phase ? { type: kind, text, phase } : { type: kind, text })
   }
   #close(whole: boolean, at: number): void {
     const { open } = this
     if (open === undefined) return
     this.open = undefined
-    const rest = this.#custom?.end() ?? ''
+    // Arguments that broke off before the input began hold none of it.
+    const rest = whole ? (this.#custom?.end() ?? '') : ''
     this.#custom = undefined
     if (open === 'call' && this.#mute) return
     if (rest !== '') this.deltas.push({ type: 'arguments', text: rest })

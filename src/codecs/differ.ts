@@ -1,4 +1,5 @@
-// Why the front of a prompt is not what it was: in words that say what the client could do about it.
+// Why the front of a prompt is not what it was, in words that say what the client could do about it and quote nothing of
+// its: they go to the log.
 import { toolsJson } from '../protocol/known-tools.ts'
 import type { Tool } from '../protocol/tools.ts'
 
@@ -28,31 +29,21 @@ export function difference(a: Base, b: Base): string | undefined {
 function instructions(a: string, b: string): string {
   let at = 0
   while (at < a.length && at < b.length && a[at] === b[at]) at++
-  // A clock or a counter differs in digits only.
-  const digits = (text: string): string =>
-    text
-      .replaceAll(/\d+/g, '0')
-      .replaceAll(
-        /\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|\b[ap]m\b/gi,
-        'D',
-      )
-  const near = JSON.stringify(b.slice(Math.max(0, at - 20), at + 20))
-  if (digits(a) === digits(b))
-    return `a date, a time or a number in the instructions changed, at character ${at}: ${near}`
-  return `the instructions changed at character ${at}: ${near}`
+  if (timeless(a) === timeless(b)) return `a date, a time or a number in the instructions changed, at character ${at}`
+  return `the instructions changed at character ${at}`
 }
+const names =
+  /\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|\b[ap]m\b/gi
+/** What a clock or a counter does not change. */
+const timeless = (text: string): string => text.replaceAll(/\d+/g, '0').replaceAll(names, 'D')
 
 function tools(a: readonly Tool[], b: readonly Tool[]): string | undefined {
   if (a === b || toolsJson(a) === toolsJson(b)) return undefined
   const left = a.map((tool) => JSON.stringify(tool))
   const right = b.map((tool) => JSON.stringify(tool))
   if (left.toSorted().join() === right.toSorted().join()) return 'the tools are the same in another order'
-  const at = left.findIndex((tool, n) => tool !== right[n])
-  const where = at < 0 ? left.length : at
-  const names = (tool: Tool | undefined): string =>
-    tool === undefined ? 'none' : 'name' in tool && typeof tool.name === 'string' ? `'${tool.name}'` : `'${tool.type}'`
-  if (left.length === right.length) return `the definition of the tool ${names(b[where])} (number ${where}) changed`
-  return left.length < right.length
-    ? `a tool was added: ${names(b[where])} (number ${where})`
-    : `a tool was taken away: ${names(a[where])} (number ${where})`
+  const differs = left.findIndex((tool, n) => tool !== right[n])
+  const at = differs < 0 ? left.length : differs
+  if (left.length === right.length) return `the definition of tool number ${at} changed`
+  return left.length < right.length ? `a tool was added as number ${at}` : `tool number ${at} was taken away`
 }

@@ -2,6 +2,7 @@
 // each knowing only what stands in front of it, so that a conversation can be appended to for ever.
 import type { Callable } from '../protocol/tools.ts'
 import type { Constraint, Finish } from '../turn/ports.ts'
+import type { CallNumber } from './call-numbers.ts'
 
 /**
  * What becomes of old reasoning. `all`: it stays. `tool_cycle`: a new user message drops the reasoning in front of it, as
@@ -32,6 +33,8 @@ export type Turn = {
   readonly reasoning: string
   readonly text: string
   readonly calls: readonly TurnCall[]
+  /** Calls of the conversation in front of this turn. */
+  readonly earlier: number
 }
 export type TurnPiece =
   | { readonly kind: 'reasoning'; readonly text: string }
@@ -44,11 +47,12 @@ export type Segment =
   /** A system or developer message that does not lead. */
   | { readonly kind: 'system'; readonly text: string }
   | { readonly kind: 'user'; readonly parts: readonly Part[] }
-  /** `name`: of the function that was called, where its call is known. */
+  /** `name`: of the function that was called, where its call is known; `number`: which of the calls it was. */
   | {
       readonly kind: 'tool'
       readonly callId: string
       readonly name: string | undefined
+      readonly number?: CallNumber | undefined
       readonly parts: readonly Part[]
     }
   | { readonly kind: 'assistant'; readonly turn: Turn }
@@ -122,7 +126,7 @@ export interface Parser {
 /** What a parser says. Opening an item ends the one before it. */
 export interface Out {
   reasoning(text: string): void
-  text(text: string): void
+  text(text: string, phase?: 'commentary' | 'final_answer'): void
   /** A call begins, under the name that the model knows. */
   call(name: string, callId?: string): void
   /** JSON text. */

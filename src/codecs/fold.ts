@@ -5,8 +5,9 @@ import type { Item } from '../protocol/items.ts'
 import type { Chain, Generated } from '../turn/chain.ts'
 import type { Tokenizer } from '../turn/ports.ts'
 import type { TokenRun } from '../turn/tokens.ts'
-import type { Family, Head, Kind, Segment, TurnPiece } from './family.ts'
+import type { Family, Head, Kind, Segment, Turn, TurnPiece } from './family.ts'
 import { Ink } from './ink.ts'
+import { answered, type Calls, callsBehind, noCalls } from './call-numbers.ts'
 import { type Cycle, cycleBehind, noCycle } from './cycles.ts'
 import { beginsAnew, nameOfCall, pieceOf, segmentOf, turnOf } from './turns.ts'
 
@@ -24,6 +25,8 @@ export type State = {
   readonly changes: boolean
   /** Kept for families that hold on to reasoning until an answer. */
   readonly cycle: Cycle
+  /** Without those of `turn`. */
+  readonly calls: Calls
   /** Items so far. */
   readonly items: number
 }
@@ -38,6 +41,7 @@ export const start: State = {
   text: '',
   changes: false,
   cycle: noCycle,
+  calls: noCalls,
   items: 0,
 }
 export type Way = {
@@ -65,6 +69,7 @@ export class Fold {
   #turnKept = true
   #changes: boolean
   #cycle: Cycle
+  #calls: Calls
   #items: number
   #opened = false
 
@@ -77,6 +82,7 @@ export class Fold {
     this.#turn = [...state.turn]
     this.#changes = state.changes
     this.#cycle = state.cycle
+    this.#calls = state.calls
     this.#items = state.items
   }
   get state(): State {
@@ -88,6 +94,7 @@ export class Fold {
       text: this.ink.pending,
       changes: this.#changes || (this.#turn.length > 0 && this.#rewritten()),
       cycle: this.#cycle,
+      calls: this.#calls,
       items: this.#items,
     }
   }
@@ -126,7 +133,7 @@ export class Fold {
   /** Going on directly behind a link's generated ids. */
   behind(link: Chain, stop: string | undefined): void {
     const { family, naming, head } = this.#way
-    const turn = turnOf(link.items.flatMap((item) => pieceOf(item, naming) ?? []))
+    const turn = this.#turnOf(link.items.flatMap((item) => pieceOf(item, naming) ?? []))
     this.ink.flush()
     for (const item of link.items) {
       this.starts.push(this.ink.pieces.length)
@@ -161,18 +168,27 @@ export class Fold {
       return
     }
     this.#say()
-    this.#write(segment, true)
+    if (segment.kind !== 'tool') return this.#write(segment, true)
+    const { number, calls } = answered(this.#calls, segment.callId)
+    this.#calls = calls
+    this.#write({ ...segment, number }, true)
   }
   /** The client's own assistant message is complete. */
   #say(): void {
     if (this.#turn.length === 0) return
-    const turn = turnOf(this.#turn)
+    const turn = this.#turnOf(this.#turn)
     if (this.#rewritten()) {
       this.#changes = true
       if (!this.#turnKept) this.dropped ??= this.#items - this.#turn.length
     }
     this.#turn = []
     this.#write({ kind: 'assistant', turn }, this.#turnKept)
+  }
+  /** A turn that is complete. */
+  #turnOf(pieces: readonly TurnPiece[]): Turn {
+    const turn = turnOf(pieces, this.#calls.made)
+    this.#calls = callsBehind(this.#calls, turn)
+    return turn
   }
   #rewritten(): boolean {
     const { family, head } = this.#way

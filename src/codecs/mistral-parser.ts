@@ -7,6 +7,9 @@ import { JsonCall } from './json-call.ts'
 import { fieldsOf } from './json-fields.ts'
 import { Words } from './words.ts'
 
+/** Characters of a name, or of an id. */
+const maxHead = 8 * 1024
+
 export class MistralParser implements Parser {
   readonly #words = new Words()
   #thinking = false
@@ -117,10 +120,14 @@ class Calls {
     this.#state = 'over'
   }
 
-  /** A brace begins the arguments where their marker is missing. */
+  /** A brace begins the arguments where their marker is missing; without either, it is text before long. */
   #until(text: string, keep: (front: string) => void): string {
     const brace = text.indexOf('{')
-    if (brace < 0) return ''
+    if (brace < 0) {
+      if (text.length <= maxHead) return ''
+      this.#state = 'over'
+      return `${this.#name}${this.#id}`
+    }
     keep(text.slice(0, brace))
     this.arguments()
     return this.#argue(text.slice(brace))

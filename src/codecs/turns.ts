@@ -53,7 +53,8 @@ export function pieceOf(item: Item, naming: Naming): TurnPiece | undefined {
 export const beginsAnew = (before: readonly TurnPiece[], piece: TurnPiece): boolean =>
   piece.kind === 'reasoning' && before.some((p) => p.kind !== 'reasoning')
 
-export function turnOf(pieces: readonly TurnPiece[]): Turn {
+/** `earlier`: calls of the conversation in front of it. */
+export function turnOf(pieces: readonly TurnPiece[], earlier = 0): Turn {
   const reasonings: string[] = []
   const calls: TurnCall[] = []
   let text = ''
@@ -62,7 +63,7 @@ export function turnOf(pieces: readonly TurnPiece[]): Turn {
     else if (piece.kind === 'text') text += piece.text
     else calls.push(piece)
   }
-  return { pieces, reasoning: reasonings.join('\n\n'), text, calls }
+  return { pieces, reasoning: reasonings.join('\n\n'), text, calls, earlier }
 }
 
 /** What a model that is asked goes on from: the kind of the newest segment. */

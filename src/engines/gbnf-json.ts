@@ -3,7 +3,17 @@
 // with one exception: `oneOf` is read as `anyOf`.
 import { choice, isEmpty, nothing, optional, repeat, sequence, text, tooLarge } from './grammar-expression.ts'
 import type { Expression, Rules } from './grammar-expression.ts'
-import { canonical, child, isFields, listOf, locate, maxSchema, merged, rules as telling, unsupported } from './grammar-schema.ts'
+import {
+  canonical,
+  child,
+  isFields,
+  listOf,
+  locate,
+  maxSchema,
+  merged,
+  rules as telling,
+  unsupported,
+} from './grammar-schema.ts'
 import type { Fields } from './grammar-schema.ts'
 import { anyNumber, numberFits, numberOf } from './gbnf-number.ts'
 import { arrayOf, colon, comma, objectOf } from './gbnf-object.ts'
@@ -89,8 +99,7 @@ export class JsonSchema implements Inner {
       )
     }
     if (Array.isArray(allOf)) {
-      const [only] = allOf
-      if (alone && allOf.length === 1) return this.value(only, child(path, 'allOf', 0), depth)
+      if (alone && allOf.length === 1) return this.value(allOf[0], child(path, 'allOf', 0), depth)
       const whole = allOf.reduce((sum: Fields | false, one, n) => this.merge(sum, one, child(path, 'allOf', n)), rest)
       return this.#both(whole, {}, path, depth)
     }
@@ -105,7 +114,12 @@ export class JsonSchema implements Inner {
       const { $ref: ref, ...rest } = own
       if (ref === undefined) return own
       const target = this.#locate(ref, path)
-      out = target === false ? false : Object.keys(rest).length === 0 ? target : merged(isFields(target) ? telling(target, path) : {}, rest, path)
+      out =
+        target === false
+          ? false
+          : Object.keys(rest).length === 0
+            ? target
+            : merged(isFields(target) ? telling(target, path) : {}, rest, path)
     }
     throw unsupported('$ref', path, ' round and round')
   }
@@ -127,7 +141,8 @@ export class JsonSchema implements Inner {
   }
   #locate(ref: unknown, path: string): unknown {
     const target = locate(this.#root, ref)
-    if (target === undefined) throw unsupported('$ref', path, ` to ${JSON.stringify(ref)}: there is no such place in it`)
+    if (target === undefined)
+      throw unsupported('$ref', path, ` to ${JSON.stringify(ref)}: there is no such place in it`)
     return target
   }
   #reference(ref: unknown, path: string): Expression {
@@ -167,7 +182,15 @@ export class JsonSchema implements Inner {
   }
   #fits(schema: Fields, type: string, value: unknown, path: string): boolean {
     if (type === 'null') return value === null
-    if (type === 'integer' ? !Number.isInteger(value) : type === 'array' ? !Array.isArray(value) : type === 'object' ? !isFields(value) : typeof value !== type)
+    if (
+      type === 'integer'
+        ? !Number.isInteger(value)
+        : type === 'array'
+          ? !Array.isArray(value)
+          : type === 'object'
+            ? !isFields(value)
+            : typeof value !== type
+    )
       return false
     if (typeof value === 'number') return numberFits(schema, value)
     if (typeof value === 'string') return stringFits(schema, value, path)

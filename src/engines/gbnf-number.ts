@@ -13,7 +13,19 @@ const one = from(1, 9)
 /** Digits are bounded, so that a model cannot go on with them for ever: as many as JavaScript writes, and some. */
 const natural = choice(text('0'), sequence(one, repeat(digit, 0, 24)))
 const fraction = sequence(text('.'), repeat(digit, 1, 32))
-const exponent = sequence(set([[0x45, 0x45], [0x65, 0x65]]), optional(set([[0x2b, 0x2b], [0x2d, 0x2d]])), repeat(digit, 1, 3))
+const exponent = sequence(
+  set([
+    [0x45, 0x45],
+    [0x65, 0x65],
+  ]),
+  optional(
+    set([
+      [0x2b, 0x2b],
+      [0x2d, 0x2d],
+    ]),
+  ),
+  repeat(digit, 1, 3),
+)
 const minus = optional(text('-'))
 
 export const anyInteger = sequence(minus, natural)
@@ -37,17 +49,29 @@ export function numberOf(schema: Fields, integer: boolean, path: string): Expres
     if (low === -Infinity && high === Infinity) return anyInteger
     return integersWithin(low, high, path)
   }
-  const low = above !== undefined && above >= (least ?? -Infinity) ? { at: above, open: true } : { at: least ?? -Infinity, open: false }
-  const high = below !== undefined && below <= (most ?? Infinity) ? { at: below, open: true } : { at: most ?? Infinity, open: false }
+  const low =
+    above !== undefined && above >= (least ?? -Infinity)
+      ? { at: above, open: true }
+      : { at: least ?? -Infinity, open: false }
+  const high =
+    below !== undefined && below <= (most ?? Infinity)
+      ? { at: below, open: true }
+      : { at: most ?? Infinity, open: false }
   if (low.at === -Infinity && high.at === Infinity) return anyNumber
-  for (const [key, { at }] of [['minimum', low], ['maximum', high]] as const)
+  for (const [key, { at }] of [
+    ['minimum', low],
+    ['maximum', high],
+  ] as const)
     if (Number.isFinite(at) && !Number.isSafeInteger(at)) throw unsupported(key, path, ' unless it is a whole number')
   return numbersWithin(low, high)
 }
 
 /** Whole numbers from `low` to `high`; either may be infinite. */
 function integersWithin(low: number, high: number, path: string): Expression {
-  for (const [key, value] of [['minimum', low], ['maximum', high]] as const)
+  for (const [key, value] of [
+    ['minimum', low],
+    ['maximum', high],
+  ] as const)
     if (Number.isFinite(value) && !Number.isSafeInteger(value)) throw unsupported(key, path, ' past 2^53')
   if (low > high) return nothing
   const negative = low < 0 ? sequence(text('-'), naturalsWithin(Math.max(1, -high), -low)) : nothing
@@ -96,7 +120,12 @@ function numbersWithin(low: End, high: End): Expression {
   // Away from zero: up to `high`, and below zero up to `-low`, each with its sign.
   const positive = high.at < 0 ? nothing : magnitudes({ at: Math.max(0, low.at), open: low.open && low.at >= 0 }, high)
   const negative =
-    low.at >= 0 ? nothing : magnitudes({ at: Math.max(0, -high.at), open: high.at <= 0 ? high.open : true }, { at: -low.at, open: low.open })
+    low.at >= 0
+      ? nothing
+      : magnitudes(
+          { at: Math.max(0, -high.at), open: high.at <= 0 ? high.open : true },
+          { at: -low.at, open: low.open },
+        )
   return choice(sequence(text('-'), negative), positive)
 }
 function magnitudes(low: End, high: End): Expression {
@@ -115,7 +144,8 @@ function magnitudes(low: End, high: End): Expression {
 export function numberFits(schema: Fields, value: number): boolean {
   const [least, above] = [schema['minimum'], schema['exclusiveMinimum']]
   const [most, below] = [schema['maximum'], schema['exclusiveMaximum']]
-  if (listOf(schema['multipleOf']).some((step) => typeof step === 'number' && !Number.isInteger(value / step))) return false
+  if (listOf(schema['multipleOf']).some((step) => typeof step === 'number' && !Number.isInteger(value / step)))
+    return false
   return (
     !(typeof least === 'number' && value < least) &&
     !(typeof above === 'number' && value <= above) &&

@@ -32,11 +32,18 @@ export function objectOf(schema: Fields, inner: Inner, path: string, depth: numb
     if (typeof name === 'string' && !named.has(name)) {
       // A required member that nothing describes: as a further one, before all others of them.
       const rest = schema['additionalProperties']
-      if (rest === false || schema['patternProperties'] !== undefined) throw unsupported('required', path, ' for a member that is not listed')
-      members.push({ pair: sequence(text(JSON.stringify(name)), colon, inner.value(rest ?? true, path, depth + 1)), must: true })
+      if (rest === false || schema['patternProperties'] !== undefined)
+        throw unsupported('required', path, ' for a member that is not listed')
+      members.push({
+        pair: sequence(text(JSON.stringify(name)), colon, inner.value(rest ?? true, path, depth + 1)),
+        must: true,
+      })
     }
   const { min, max } = lengthOf(schema, 'minProperties', 'maxProperties', path)
-  if (members.length > 0 && (min > [...members].filter((one) => one.must).length || (max !== undefined && max < members.length)))
+  if (
+    members.length > 0 &&
+    (min > [...members].filter((one) => one.must).length || (max !== undefined && max < members.length))
+  )
     throw unsupported(min > 0 ? 'minProperties' : 'maxProperties', path, ' beside listed members')
   if (members.length === 0) return sequence(text('{'), listed(further, min, max), text('}'))
   return sequence(text('{'), inOrder(members, further, inner), text('}'))
@@ -48,7 +55,8 @@ function furtherOf(schema: Fields, inner: Inner, path: string, depth: number, na
   const patterns = Object.entries(fieldsOf(schema['patternProperties']))
   // Where members are listed and nothing is said of others, there are none: stricter than JSON Schema, and what is meant.
   const open = rest === undefined ? named.length === 0 && patterns.length === 0 : rest !== false
-  if (patterns.length > 0 && (open || named.length > 0)) throw unsupported('patternProperties', path, ' beside other members')
+  if (patterns.length > 0 && (open || named.length > 0))
+    throw unsupported('patternProperties', path, ' beside other members')
   const value = (one: unknown, key: string): Expression => inner.value(one, child(path, key), depth + 1)
   if (patterns.length > 0) {
     if (schema['propertyNames'] !== undefined) throw unsupported('propertyNames', path, ' beside `patternProperties`')
@@ -60,7 +68,10 @@ function furtherOf(schema: Fields, inner: Inner, path: string, depth: number, na
     )
   }
   if (!open) return nothing
-  return inner.add('member', sequence(keyOf(schema, inner, path, depth, named), colon, value(rest ?? true, 'additionalProperties')))
+  return inner.add(
+    'member',
+    sequence(keyOf(schema, inner, path, depth, named), colon, value(rest ?? true, 'additionalProperties')),
+  )
 }
 function keyOf(schema: Fields, inner: Inner, path: string, depth: number, named: readonly string[]): Expression {
   const names = schema['propertyNames']
@@ -68,7 +79,8 @@ function keyOf(schema: Fields, inner: Inner, path: string, depth: number, named:
     if (named.length > 0 || !isFields(names)) throw unsupported('propertyNames', path, ' beside listed members')
     return inner.value({ type: 'string', ...names }, child(path, 'propertyNames'), depth + 1)
   }
-  if (named.some((name) => name.length > maxName)) throw unsupported('additionalProperties', path, ' beside a name of such length')
+  if (named.some((name) => name.length > maxName))
+    throw unsupported('additionalProperties', path, ' beside a name of such length')
   if (named.length === 0) return inQuotes(repeat(inner.character))
   return keysBut(named, inner)
 }
@@ -92,7 +104,10 @@ function inOrder(members: readonly Member[], further: Expression, inner: Inner):
 /** A list of `one` with commas. */
 function listed(one: Expression, min: number, max: number | undefined): Expression {
   if (max === 0 || isNothing(one)) return min > 0 ? nothing : empty
-  const list = sequence(one, repeat(sequence(comma, one), Math.max(0, min - 1), max === undefined ? undefined : max - 1))
+  const list = sequence(
+    one,
+    repeat(sequence(comma, one), Math.max(0, min - 1), max === undefined ? undefined : max - 1),
+  )
   return min === 0 ? optional(list) : list
 }
 

@@ -118,7 +118,9 @@ export function keysBut(names: readonly string[], inner: Inner): Expression {
     }
     const raw = [...byUnit.keys()].filter((unit) => unit.length === 1 || !unit.startsWith('\\'))
     const escaped = [...byUnit.keys()].filter((unit) => unit.startsWith('\\')).map((unit) => unit.slice(1))
-    const letters = Array.from(plainEscapes).filter((letter) => !escaped.includes(letter)).join('')
+    const letters = Array.from(plainEscapes)
+      .filter((letter) => !escaped.includes(letter))
+      .join('')
     const others = choice(
       set(complement(union(complement(plainCharacters), of(raw.join(''))))),
       letters === '' ? choice() : sequence(text('\\'), set(of(letters))),

@@ -10,7 +10,11 @@ import { exactly, newline, unitsOf, until } from './gbnf-text.ts'
 import type { Unit } from './gbnf-text.ts'
 
 const maxVariants = 500
-type Pieces = { readonly before: (name: Expression) => Expression; readonly end: readonly Unit[]; readonly behind: Expression }
+type Pieces = {
+  readonly before: (name: Expression) => Expression
+  readonly end: readonly Unit[]
+  readonly behind: Expression
+}
 
 /** The arguments that a schema allows, in the order of its properties; those that need not be may be left out. */
 export function taggedOf(
@@ -62,7 +66,8 @@ class Tagged {
     const properties = Object.entries(fieldsOf(schema['properties']))
     const listed = new Set<unknown>(properties.map(([name]) => name))
     const rest = schema['additionalProperties']
-    if ([...required].some((name) => !listed.has(name))) throw unsupported('required', '', ' for a member that is not listed')
+    if ([...required].some((name) => !listed.has(name)))
+      throw unsupported('required', '', ' for a member that is not listed')
     if (properties.length === 0) {
       if (rest === false) return text('')
       const name = repeat(set(complement(of('<>\n'))), 1, 64)
@@ -89,7 +94,9 @@ class Tagged {
       const listed = variant['const'] !== undefined ? [variant['const']] : variant['enum']
       if (Array.isArray(listed)) {
         parts.push(...listed.filter((one) => typeof one === 'string').map((one) => text(one)))
-        parts.push(this.#json.value({ ...variant, type: typesOf(variant, path).filter((type) => type !== 'string') }, path, 1))
+        parts.push(
+          this.#json.value({ ...variant, type: typesOf(variant, path).filter((type) => type !== 'string') }, path, 1),
+        )
         continue
       }
       const types = typesOf(variant, path)

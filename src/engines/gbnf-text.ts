@@ -66,7 +66,9 @@ export function without(marks: readonly Unit[], rules: Rules, names: (id: number
  */
 function automaton(words: readonly string[], rules: Rules, wanted: 'found' | 'absent'): Expression {
   const letters = [...new Set(words.flatMap((word) => Array.from(word)))]
-  const prefixes = [...new Set(words.flatMap((word) => Array.from(word, (_, n) => Array.from(word).slice(0, n).join(''))))]
+  const prefixes = [
+    ...new Set(words.flatMap((word) => Array.from(word, (_, n) => Array.from(word).slice(0, n).join('')))),
+  ]
   const states = new Map(prefixes.map((prefix) => [prefix, rules.reserve('text')]))
   const others = complement(of(letters.join('')))
   for (const [prefix, name] of states) {

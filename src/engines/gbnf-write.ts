@@ -91,7 +91,8 @@ class Writer {
   }
   #repeat(part: Expression, min: number, max: number | undefined): string {
     const times = Math.max(min, max ?? 0)
-    const small = part.type === 'rule' || part.type === 'token' || (part.type === 'set' && (part.ranges.length < 3 || times < 8))
+    const small =
+      part.type === 'rule' || part.type === 'token' || (part.type === 'set' && (part.ranges.length < 3 || times < 8))
     const one = small ? this.#atom(part) : this.#lift(part)
     if (times <= block) {
       this.#count(0, 4 * times)
@@ -101,7 +102,10 @@ class Writer {
     // A rule of its own, so that a block is one symbol.
     const unit = part.type === 'rule' ? part : this.#rule(part)
     const many = this.#blockOf(unit)
-    const must = sequence(repeat(many, Math.floor(min / block), Math.floor(min / block)), repeat(unit, min % block, min % block))
+    const must = sequence(
+      repeat(many, Math.floor(min / block), Math.floor(min / block)),
+      repeat(unit, min % block, min % block),
+    )
     if (max === undefined) return this.#item(sequence(must, repeat(unit)))
     const more = max - min
     const whole = Math.floor(more / block)

@@ -75,17 +75,20 @@ class Grammar {
     const root = this.#rules.reserve('root')
     const lazy = this.#options.lazy === true
     const first = lazy && after !== undefined ? exactly(this.#units(after)) : empty
-    const own = rule.type === 'whole' ? this.#answer(rule.content, after) : this.#tags(rule, after, lazy && after === undefined)
+    const own =
+      rule.type === 'whole' ? this.#answer(rule.content, after) : this.#tags(rule, after, lazy && after === undefined)
     this.#rules.set(root, sequence(first, own))
     return [normalised(this.#rules, root), root]
   }
   #units(value: string): Unit[] {
     const { control } = this.#options
-    const named = control && ((name: string): number | undefined => {
-      const id = control(name)
-      if (id !== undefined) this.#names.set(id, name)
-      return id
-    })
+    const named =
+      control &&
+      ((name: string): number | undefined => {
+        const id = control(name)
+        if (id !== undefined) this.#names.set(id, name)
+        return id
+      })
     return unitsOf(value, named)
   }
 
@@ -147,8 +150,7 @@ class Grammar {
   #alone(content: Exclude<Content, { type: 'text' | 'sequence' }>): Expression {
     if (content.type === 'json') return new JsonSchema(this.#rules, content.schema).all()
     if (content.type === 'xml') return taggedOf(content.style, content.schema, this.#rules, this.#options.control)
-    if (content.type === 'lark')
-      return larkOf(content.definition, this.#rules, { param: null, quoted: content.quoted })
+    if (content.type === 'lark') return larkOf(content.definition, this.#rules, { param: null, quoted: content.quoted })
     const e = regexOf(content.definition, { what: 'a custom tool', param: null })
     return content.quoted ? quoted(e) : e
   }

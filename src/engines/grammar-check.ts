@@ -40,7 +40,11 @@ export function checkClientGrammar(format: CustomFormat, param: string | null = 
   const sizes = new Sizes(rules)
   for (const name of rules.names())
     if (sizes.of(rules.get(name)) > maxWritten)
-      throw new ApiError('invalid_request', `A grammar's repetitions come to more than ${maxWritten} characters in one rule.`, param)
+      throw new ApiError(
+        'invalid_request',
+        `A grammar's repetitions come to more than ${maxWritten} characters in one rule.`,
+        param,
+      )
   // No rule without end, no left recursion that engines cannot follow.
   try {
     normalised(rules, root)

@@ -38,9 +38,14 @@ export function sequence(...given: readonly Expression[]): Expression {
 }
 export function choice(...given: readonly Expression[]): Expression {
   const parts: Expression[] = []
+  const names = new Set<string>()
   for (const part of given)
-    if (part.type === 'choice') for (const one of part.parts) parts.push(one)
-    else parts.push(part)
+    for (const one of part.type === 'choice' ? part.parts : [part]) {
+      // The same rule twice would be walked through twice.
+      if (one.type === 'rule' && names.has(one.name)) continue
+      if (one.type === 'rule') names.add(one.name)
+      parts.push(one)
+    }
   const [first] = parts
   return first === undefined ? nothing : parts.length === 1 ? first : { type: 'choice', parts }
 }
@@ -64,7 +69,11 @@ export class Rules {
   /** A name of its own, to be given its expression by `set`. */
   reserve(hint: string): string {
     if (this.#rules.size >= this.#limit) throw tooLarge()
-    const stem = hint.replaceAll(/[^A-Za-z0-9]+/g, '-').replaceAll(/^-|-$/g, '').slice(0, 40) || 'rule'
+    const stem =
+      hint
+        .replaceAll(/[^A-Za-z0-9]+/g, '-')
+        .replaceAll(/^-|-$/g, '')
+        .slice(0, 40) || 'rule'
     for (;;) {
       const n = (this.#next.get(stem) ?? 0) + 1
       this.#next.set(stem, n)
@@ -93,7 +102,10 @@ export class Rules {
 }
 
 export const tooLarge = (): ApiError =>
-  new ApiError('unsupported_by_engine', 'The grammar made of this schema or grammar is too large for the engine; make it simpler.')
+  new ApiError(
+    'unsupported_by_engine',
+    'The grammar made of this schema or grammar is too large for the engine; make it simpler.',
+  )
 
 /** The parts that an expression holds itself. */
 export function inside(e: Expression): readonly Expression[] {

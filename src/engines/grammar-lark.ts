@@ -1,7 +1,7 @@
 // Lark grammars of clients, in the dialect of custom tools: rules and terminals, parsed and turned into expressions.
 // The language is that of the grammar without a lexer: where a lexer would take the longest match, or a keyword before a
 // name, both readings are accepted.
-import { choice, empty, nothing, optional, repeat, sequence, set, text } from './grammar-expression.ts'
+import { choice, empty, nothing, repeat, sequence, set, text } from './grammar-expression.ts'
 import type { Expression, Rules } from './grammar-expression.ts'
 import { larkError, wordsOf } from './grammar-lark-words.ts'
 import type { Word } from './grammar-lark-words.ts'
@@ -126,7 +126,8 @@ class Reader {
   }
   #import(): void {
     const from = this.#word()
-    if (from.kind !== 'name' || from.text !== 'common') throw this.#wrong('an import of something else than `common`', true)
+    if (from.kind !== 'name' || from.text !== 'common')
+      throw this.#wrong('an import of something else than `common`', true)
     this.#at++
     if (this.#eat('(')) {
       do this.#terminal(this.#name())
@@ -140,7 +141,8 @@ class Reader {
   }
   #terminal(name: Word, as = name): void {
     const pattern = commonTerminals.get(name.text)
-    if (pattern === undefined) throw this.#wrong(`\`common.${name.text}\`, which is none of the common terminals,`, true)
+    if (pattern === undefined)
+      throw this.#wrong(`\`common.${name.text}\`, which is none of the common terminals,`, true)
     const expression = regexOf(pattern, { what: 'a common terminal', param: this.#param })
     this.#define(as, { type: 'plain', expression })
   }

@@ -1,12 +1,26 @@
 // Rules brought into a shape that top-down parsers take: no rule without a finite text, no repetition of what may be
 // empty, no left recursion (Paull's elimination, one cycle at a time).
 import { ApiError } from '../protocol/errors.ts'
-import { choice, empty, inside, isEmpty, isNothing, named, nothing, repeat, sequence, tooLarge } from './grammar-expression.ts'
+import {
+  choice,
+  empty,
+  inside,
+  isEmpty,
+  isNothing,
+  named,
+  nothing,
+  repeat,
+  sequence,
+  tooLarge,
+} from './grammar-expression.ts'
 import type { Expression, Rules } from './grammar-expression.ts'
 
 /** More than so many cycles of left recursion, or pieces of one rule, are refused. */
 const maxCycles = 200
 const maxPieces = 2000
+/** Ways to begin one rule, and all rules together. */
+const maxWays = 50_000
+const maxWaysInAll = 20_000_000
 /** Parts that may be empty, in a row, inside a repetition: their number is squared. */
 const maxEmpties = 64
 
@@ -17,12 +31,16 @@ export function normalised(rules: Rules, root: string): ReadonlyMap<string, Expr
   const table: Table = new Map(reached((name) => rules.get(name), root).map((name) => [name, rules.get(name)]))
   dropEndless(table)
   if (isNothing(table.get(root) ?? nothing))
-    throw new ApiError('invalid_request', 'The grammar or schema describes no finite text; nothing could be written that fits it.')
+    throw new ApiError(
+      'invalid_request',
+      'The grammar or schema describes no finite text; nothing could be written that fits it.',
+    )
   const empties = new Empties(table)
   for (const [name, e] of table) table.set(name, empties.lean(e))
   straighten(table, empties)
   // Texts without their empty one may have come to nothing.
   dropEndless(table)
+  refuseManyWays(table, empties)
   return new Map(reached((name) => table.get(name) ?? nothing, root).map((name) => [name, table.get(name) ?? nothing]))
 }
 
@@ -210,6 +228,47 @@ const join = (all: readonly Parts[]): Parts => ({
   bases: all.flatMap((parts) => parts.bases),
 })
 
+/**
+ * Ways to begin a rule: through which first parts, of first parts. They are what llama.cpp walks through one by one when it
+ * reads a grammar (two rules that name each other's parts twice, thirty deep, take it minutes), and what it keeps as stacks.
+ */
+function refuseManyWays(table: Table, empties: Empties): void {
+  const ways = new Map<string, number>()
+  const of = (e: Expression): number => {
+    if (e.type === 'rule') return 1 + (ways.get(e.name) ?? 0)
+    if (e.type !== 'sequence') return inside(e).reduce((sum, part) => sum + of(part), 0)
+    const stop = e.parts.findIndex((part) => !empties.may(part))
+    return e.parts.slice(0, stop < 0 ? undefined : stop + 1).reduce((sum, part) => sum + of(part), 0)
+  }
+  const all = (e: Expression): number => {
+    const times = e.type === 'repeat' ? Math.max(1, e.min, e.max ?? 0) : 1
+    return inside(e).reduce((sum, part) => sum + all(part), times * of(e))
+  }
+  let total = 0
+  for (const name of innermostFirst(table, empties)) {
+    const e = table.get(name) ?? nothing
+    ways.set(name, of(e))
+    total += all(e)
+    if (of(e) > maxWays || total > maxWaysInAll) throw tooLarge()
+  }
+}
+/** Rules in an order in which those that one begins with stand before it. */
+function innermostFirst(table: Table, empties: Empties): string[] {
+  const out = new Set<string>()
+  for (const start of table.keys()) {
+    if (out.has(start)) continue
+    const path = [{ name: start, left: [...corners(table.get(start) ?? nothing, empties)] }]
+    for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
+      const next = top.left.pop()
+      if (next === undefined) {
+        out.add(top.name)
+        path.pop()
+      } else if (!out.has(next)) path.push({ name: next, left: [...corners(table.get(next) ?? nothing, empties)] })
+    }
+  }
+  return [...out]
+}
+
 /** A rule that stands on a cycle; undefined where there is none. */
 function onCycle(edges: ReadonlyMap<string, ReadonlySet<string>>): string | undefined {
   const state = new Map<string, 'open' | 'done'>()
@@ -222,12 +281,12 @@ function onCycle(edges: ReadonlyMap<string, ReadonlySet<string>>): string | unde
     }
     open(start)
     for (let top = path.at(-1); top !== undefined; top = path.at(-1)) {
-      const { done, value } = top.next.next()
-      if (done === true) {
+      const step = top.next.next()
+      if (step.done === true) {
         state.set(top.name, 'done')
         path.pop()
-      } else if (state.get(value) === 'open') return value
-      else if (!state.has(value)) open(value)
+      } else if (state.get(step.value) === 'open') return step.value
+      else if (!state.has(step.value)) open(step.value)
     }
   }
   return undefined

@@ -59,7 +59,11 @@ class Reader {
     const { what, param } = this.#origin
     const place = `at character ${this.#at + 1}`
     return beyond
-      ? new ApiError('unsupported_parameter', `The regular expression of ${what} has ${why} ${place}; no engine here follows it.`, param)
+      ? new ApiError(
+          'unsupported_parameter',
+          `The regular expression of ${what} has ${why} ${place}; no engine here follows it.`,
+          param,
+        )
       : new ApiError('invalid_request', `The regular expression of ${what} is wrong ${place}: ${why}.`, param)
   }
   #peek(ahead = 0): string | undefined {

@@ -9,7 +9,9 @@ export const maxSchema = 256 * 1024
 
 /** The JSON pointer some steps further. */
 export const child = (path: string, ...steps: readonly (string | number)[]): string =>
-  [...(path === '' ? [] : [path]), ...steps.map((step) => `${step}`.replaceAll('~', '~0').replaceAll('/', '~1'))].join('/')
+  [...(path === '' ? [] : [path]), ...steps.map((step) => `${step}`.replaceAll('~', '~0').replaceAll('/', '~1'))].join(
+    '/',
+  )
 
 /** What a local `$ref` (`#`, `#/…`) leads to; undefined where it leads nowhere or outside. */
 export function locate(root: unknown, ref: unknown): unknown {
@@ -92,10 +94,10 @@ export function merged(a: Fields, b: Fields, path: string): Fields {
     if (own === undefined) out[key] = value
     else if (larger.includes(key)) out[key] = Math.max(Number(own), Number(value))
     else if (smaller.includes(key)) out[key] = Math.min(Number(own), Number(value))
-    else if (key === 'required' && Array.isArray(own) && Array.isArray(value)) out[key] = [...new Set([...own, ...value])]
+    else if (key === 'required') out[key] = [...new Set([...listOf(own), ...listOf(value)])]
     else if (key === 'type') out[key] = typesOfBoth(own, value)
     else if (key === 'items' || key === 'additionalProperties' || key === 'propertyNames') out[key] = both(own, value)
-    else if (key === 'allOf' && Array.isArray(own) && Array.isArray(value)) out[key] = [...own, ...value]
+    else if (key === 'allOf') out[key] = [...listOf(own), ...listOf(value)]
     else if (key === 'anyOf' || key === 'oneOf') out['allOf'] = [...listOf(out['allOf']), { [key]: value }]
     else if (key === 'enum' && Array.isArray(own) && Array.isArray(value)) {
       const there = new Set(value.map(canonical))
@@ -128,4 +130,5 @@ function typesOfBoth(a: unknown, b: unknown): unknown[] {
   return [...out, ...theirs.filter((type) => type === 'integer' && mine.includes('number') && !out.includes('integer'))]
 }
 export const fieldsOf = (value: unknown): Fields => (isFields(value) ? value : {})
-export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : value === undefined ? [] : [value])
+export const listOf = (value: unknown): readonly unknown[] =>
+  Array.isArray(value) ? value : value === undefined ? [] : [value]

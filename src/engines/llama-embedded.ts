@@ -229,6 +229,7 @@ class Turn implements Listener {
     })
     const { job, end } = this.#process.run(run, this)
     this.#job = job
+    this.#idle = setTimeout(() => this.#silent(), this.#idleMs).unref()
     const onAbort = (): void => this.#reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     try {
@@ -244,7 +245,6 @@ class Turn implements Listener {
     switch (message.type) {
       case 'started':
         this.#warm = { ...message.place, engine: this.#engine, birth: this.#birth }
-        this.#idle = setTimeout(() => this.#silent(), this.#idleMs).unref()
         return
       case 'alive':
         return
@@ -273,12 +273,14 @@ class Turn implements Listener {
     })
   }
   #silent(): void {
-    if (this.#paused) return void this.#idle?.refresh()
+    const stuck = Date.now() - this.#process.heard >= this.#idleMs
+    // Its reader is slow, or it waits for a sequence in which somebody else computes.
+    if (this.#paused || (!this.#warm && !stuck)) return void this.#idle?.refresh()
     const { id } = this.#engine
     this.#reject(
       new ApiError('server_error', `Engine ${id}: llama.cpp gave no sign of life for ${this.#idleMs / 1000} s.`),
     )
     // Not only this turn is stuck: nothing that is asked of it now would be answered.
-    if (Date.now() - this.#process.heard >= this.#idleMs) this.#process.kill()
+    if (stuck) this.#process.kill()
   }
 }

@@ -1,4 +1,5 @@
-// Scripts for the simulated engine: a YAML file that says what it answers, turn by turn. Documented in docs/engines.md.
+// Scripts for engines that follow one (simulated, embedded): a YAML file that says what the model answers, turn by turn.
+// Documented in docs/engines.md.
 import { readFileSync, statSync } from 'node:fs'
 import { parse } from 'yaml'
 import { z } from 'zod'

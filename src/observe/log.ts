@@ -37,6 +37,9 @@ export const allowedFields: ReadonlySet<string> = new Set([
     'name',
     'event',
     'reason',
+    'why',
+    'codec',
+    'family',
     'store',
   ],
   // where
@@ -72,6 +75,8 @@ export const allowedFields: ReadonlySet<string> = new Set([
     'ms',
     'retryAfter',
     'limit',
+    'token',
+    'vocabulary',
   ],
   ...['input', 'cached', 'output', 'reasoning', 'estimated', 'unsettled', 'heldBytes', 'rss', 'heap'],
 ])

@@ -13,6 +13,7 @@ const space = '\u2581'
 /** UTF-16 units that are encoded without a pause. */
 const most = 8 * 1024
 const window = 4 * 1024
+const byteShape = /^<0x([\dA-F]{2})>$/
 const byteToken = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`
 
 /** The library as it is used here; its own declarations cannot be resolved by Node's rules. */
@@ -43,8 +44,10 @@ export function huggingFaceTokenizer(json: unknown): Tokenizer {
   const { normalizer: normalize, pre_tokenizer: split, model: run } = library
   run.fuse_unk = false
   const ids = run.tokens_to_ids
-  const vocabulary = new Map([...ids].map(([token, id]) => [id, token] as const))
-  const fallback = unknowns(model, ids, names, levels)
+  const vocabulary = new Map(
+    [...ids].map(([token, id]) => [id, token.startsWith(hide) ? token.slice(1) : token] as const),
+  )
+  const fallback = unknowns(json['model'], ids, names, levels)
   const crossed = pairsWithin(ids.keys())
 
   function* encode(text: string): Work<number[]> {
@@ -91,15 +94,20 @@ export function huggingFaceTokenizer(json: unknown): Tokenizer {
   }
 }
 
-/** The model with the texts of its control tokens out of reach: well-formed text holds no surrogate by itself. */
+/** In front of a token, it puts it out of reach: well-formed text holds no surrogate by itself. */
+const hide = '\ud800'
+/**
+ * The model with its control tokens out of reach. Unigram would also find the names of bytes in the text; the bytes of
+ * what it does not know are found by `unknowns`.
+ */
 function withoutControls(model: Fields, names: ReadonlyMap<number, string>): Fields {
   const hidden = (token: string, id: unknown): string =>
-    typeof id === 'number' && names.has(id) ? `\ud800${token}` : token
+    typeof id === 'number' && names.has(id) ? hide + token : token
   const { vocab, merges } = model
   if (model['type'] === 'Unigram' && isList(vocab)) {
     const rows = vocab.map((row, id) => {
       if (!isList(row) || typeof row[0] !== 'string') throw new Error(`its vocab has ${shown(row)}`)
-      return [hidden(row[0], id), row[1]]
+      return [byteShape.test(row[0]) ? hide + row[0] : hidden(row[0], id), row[1]]
     })
     return { ...model, vocab: rows }
   }
@@ -160,7 +168,9 @@ function unknowns(
   names: ReadonlyMap<number, string>,
   levels: boolean,
 ): (text: string) => readonly number[] {
-  const tokens = Array.from({ length: 256 }, (_, byte) => ids.get(levels ? (byteChars[byte] ?? '') : byteToken(byte)))
+  const tokens = Array.from({ length: 256 }, (_, byte) =>
+    levels ? ids.get(byteChars[byte] ?? '') : (ids.get(byteToken(byte)) ?? ids.get(hide + byteToken(byte))),
+  )
   // Bytes that no UTF-8 text has may be missing.
   const whole = tokens.every((id, byte) => id !== undefined || byte === 0xc0 || byte === 0xc1 || byte >= 0xf5)
   if (whole && levels) return () => []
@@ -172,7 +182,7 @@ function unknowns(
 }
 
 const bytesOf = (token: string, levels: boolean): Uint8Array => {
-  const byte = /^<0x([\dA-F]{2})>$/.exec(token)
+  const byte = byteShape.exec(token)
   if (!levels)
     return byte ? Uint8Array.of(Number.parseInt(byte[1] ?? '', 16)) : Buffer.from(token.replaceAll(space, ' '))
   const codes = Array.from(token, (char) => byteOf[char.charCodeAt(0)] ?? -1)

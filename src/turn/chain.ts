@@ -114,6 +114,10 @@ export class Chain {
     if (this.#warm?.engine !== engine) return undefined
     return { value: this.#warm.value, at: this.#warm.at ?? this }
   }
+  /** Its tokens were found to be wrong: from the root on nothing of them is used again. */
+  distrust(): void {
+    for (let link: Chain | undefined = this; link; link = link.parent) link.generated = link.encoded = undefined
+  }
   /** Links after `from`, oldest first; undefined when `from` is no ancestor. `undefined` stands before the root. */
   since(from: Chain | undefined): Chain[] | undefined {
     const out: Chain[] = []

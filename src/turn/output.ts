@@ -10,7 +10,8 @@ import type { Log } from './log.ts'
 import type { Delta, EngineUsage, Principal, Seal } from './ports.ts'
 
 type TextPart = { type: 'output_text' | 'refusal' | 'reasoning_text'; text: string }
-type OpenWords = { kind: 'message' | 'reasoning'; id: string; at: number; parts: TextPart[] }
+type Phase = 'commentary' | 'final_answer' | undefined
+type OpenWords = { kind: 'message' | 'reasoning'; id: string; at: number; parts: TextPart[]; phase: Phase }
 type OpenCall = {
   kind: 'function' | 'custom'
   id: string
@@ -90,7 +91,7 @@ export class Output {
     }
     switch (delta.type) {
       case 'text':
-        return this.#words('message', 'output_text', delta.text)
+        return this.#words('message', 'output_text', delta.text, delta.phase)
       case 'refusal':
         return this.#words('message', 'refusal', delta.text)
       case 'reasoning':
@@ -188,12 +189,13 @@ export class Output {
     return this.#response('in_progress')
   }
 
-  #words(kind: 'message' | 'reasoning', type: TextPart['type'], text: string): void {
+  #words(kind: 'message' | 'reasoning', type: TextPart['type'], text: string, phase?: Phase): void {
     if (text === '') return
     this.#bytes += text.length
     let open = this.#open
     if (open === undefined) {
-      const words: OpenWords = { kind, id: newId(kind === 'message' ? 'msg' : 'rs'), at: this.#items.length, parts: [] }
+      const id = newId(kind === 'message' ? 'msg' : 'rs')
+      const words: OpenWords = { kind, id, at: this.#items.length, parts: [], phase }
       open = this.#open = words
       this.#emit({
         type: 'response.output_item.added',
@@ -293,6 +295,7 @@ export class Output {
         id: open.id,
         status,
         role: 'assistant',
+        ...(open.phase ? { phase: open.phase } : {}),
         content: open.parts.map((p) => partOf(p) as OutputPart),
       }
     const content = open.parts.map((p) => ({ type: 'reasoning_text' as const, text: p.text }))

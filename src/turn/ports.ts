@@ -65,7 +65,9 @@ export type Chunk = {
  * `arguments` is raw text: JSON for a function, the free input for a custom tool.
  */
 export type Delta =
-  | { readonly type: 'text' | 'reasoning' | 'refusal'; readonly text: string }
+  | { readonly type: 'reasoning' | 'refusal'; readonly text: string }
+  /** `phase`: what kind of message this is, for formats that tell; the same for all of one item. */
+  | { readonly type: 'text'; readonly text: string; readonly phase?: 'commentary' | 'final_answer' | undefined }
   | {
       readonly type: 'call'
       readonly kind: 'function' | 'custom'
@@ -176,6 +178,11 @@ export interface Codec {
    * Throws ApiError `unsupported_by_engine` for items that the format has no place for (images).
    */
   encode(chain: Chain, settings: Settings, cached?: Encoded): Encoded | Promise<Encoded>
+  /**
+   * The same ids from scratch, and at which of them each item starts: for checks and explanations. Costs the whole history,
+   * in slices between which others run.
+   */
+  layout(chain: Chain, settings: Settings): Promise<{ readonly ids: Uint32Array; readonly starts: readonly number[] }>
   /** One per generation. */
   decoder(settings: Settings, chain: Chain): Decoder
   /** What a model would write behind the prompt for these items, with the id that ends its turn: for engines that follow a script. */

@@ -9,8 +9,9 @@ import { Gate } from './gate.ts'
 import type { Log } from './log.ts'
 import { Meter } from './meter.ts'
 import type { Ending, Output } from './output.ts'
-import type { Classifier, Constraint, Delta, Finish, Ledger, Model, Principal } from './ports.ts'
+import type { Broke, Classifier, Constraint, Delta, Finish, Ledger, Model, Principal } from './ports.ts'
 import { recordOf, type Settle } from './settle.ts'
+import type { Shadow } from './shadow.ts'
 import { mark, tellPrompt } from './trace.ts'
 import { Voice } from './voice.ts'
 import { weighText } from './weigh.ts'
@@ -25,6 +26,9 @@ export type Deps = {
   /** Most characters a model may write in one response. */
   readonly outputBytes: number
   readonly report: (error: unknown, what: string) => void
+  readonly shadow: Shadow
+  /** Hears where a prompt left the one in front of it. */
+  readonly broke: (id: string, owner: string, broke: Broke) => void
 }
 /** What lives as long as the turn. The session makes it, and reaches the running turn through it and nothing else. */
 export type Turn = {
@@ -147,6 +151,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     mark(id, 'kept')
     output.finish(response)
     void output.flush()
+    if (model.codec && request.generate && !compact) deps.shadow.look(asked, settings, model.codec)
     return ending
   } catch (e) {
     const error = ApiError.of(stop.signal.aborted ? stop.signal.reason : e)
@@ -210,6 +215,7 @@ async function speak(
     const { prompt } = voice
     meter.called(prompt?.run.length)
     tellPrompt(id, voice.encoded, prompt)
+    if (voice.encoded?.broke) deps.broke(id, principal.owner, voice.encoded.broke)
     mark(id, 'called')
     const call = {
       id,

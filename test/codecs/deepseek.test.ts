@@ -1,4 +1,5 @@
 // What DeepSeek V3 and V3.1 write, and how both are told of tools.
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { familyCodec } from '../../src/codecs/codec.ts'
 import { deepseekV3, deepseekV31 } from '../../src/codecs/deepseek.ts'
@@ -177,4 +178,40 @@ describe('tools', () => {
       },
     })
   })
+})
+
+test('whatever a model writes, nothing throws, and it is read alike however it comes', () => {
+  const pieces = fc.array(
+    fc.constantFrom(
+      ...deepseekV31.needs,
+      'ls',
+      'function',
+      ' ',
+      'some words',
+      '\n```json\n',
+      '\n```',
+      '{',
+      '{"path": "/"}',
+      '}',
+      '\n',
+    ),
+    { maxLength: 14 },
+  )
+  fc.assert(
+    fc.property(
+      pieces,
+      fc.integer({ min: 1, max: 9 }),
+      fc.constantFrom('stop' as const, 'length' as const),
+      (all, size, finish) => {
+        const output = all.join('')
+        for (const model of [v3, v31]) {
+          const whole = model.ids(output, 1000, finish)
+          expect(short(model.ids(output, size, finish).deltas)).toEqual(short(whole.deltas))
+          expect(short(model.text(output, size, finish).deltas)).toEqual(short(whole.deltas))
+          expect(ends(whole, model).every((text) => output.startsWith(text))).toBe(true)
+        }
+      },
+    ),
+    { numRuns: Number(process.env['RUNS'] ?? 40) * 3 },
+  )
 })

@@ -5,6 +5,7 @@ import { deepseekV32 } from '../../src/codecs/deepseek-dsml.ts'
 import { deepseekV3, deepseekV31 } from '../../src/codecs/deepseek.ts'
 import { glm46, glm47 } from '../../src/codecs/glm.ts'
 import { gptOss } from '../../src/codecs/harmony.ts'
+import { kimiK2, kimiK2Instruct, kimiK2Thinking } from '../../src/codecs/kimi.ts'
 import { llama3 } from '../../src/codecs/llama3.ts'
 import { devstral, ministral, mistralNemo, mistralSmall } from '../../src/codecs/mistral.ts'
 import { qwen35, qwen3Coder } from '../../src/codecs/qwen-xml.ts'
@@ -95,6 +96,14 @@ export const rows: readonly Row[] = [
     family,
     // Arguments stay as the model wrote them.
     but: ({ flags }: Golden) => flags.args === 'odd',
+  })),
+  // Arguments stay as the model wrote them.
+  { golden: 'kimi-k2', family: kimiK2, but: ({ flags }) => flags.args === 'odd' },
+  ...([kimiK2Instruct, kimiK2Thinking] as const).map((family) => ({
+    golden: family.name as 'kimi-k2-instruct' | 'kimi-k2-thinking',
+    family,
+    // The template names outputs in the order of the calls; the codec names the call that the output answers.
+    but: ({ flags }: Golden) => flags.shuffled === true,
   })),
 ]
 const lateSystem = (item: Item | undefined): boolean =>

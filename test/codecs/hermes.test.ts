@@ -102,7 +102,9 @@ describe('calls', () => {
     ])
   })
   test('that are empty are the markers alone, wherever they stand', () => {
-    expect(short(qwen.ids('a <tool_call></tool_call> b<|im_end|>').deltas)).toEqual(['text:a <tool_call></tool_call> b'])
+    expect(short(qwen.ids('a <tool_call></tool_call> b<|im_end|>').deltas)).toEqual([
+      'text:a <tool_call></tool_call> b',
+    ])
     const thought = '<think>\nI could <tool_call></think>\n\nNo.<|im_end|>'
     expect(short(qwen.ids(thought).deltas)).toEqual(['think:I could <tool_call>', 'text:No.'])
   })

@@ -325,7 +325,7 @@ describe.each(rows)('$golden', ({ family }) => {
 })
 
 const reasons = (family: Family): boolean =>
-  family.markers.length > 0 && !/^(llama|hermes|qwen2|qwen3-coder|mistral|devstral|deepseek-v3$)/.test(family.name)
+  !/^(llama|hermes|qwen2|qwen3-coder|mistral|devstral|deepseek-v3$|kimi-k2($|-instruct))/.test(family.name)
 /** Items whose arguments may be broken off. */
 const loose = (items: readonly Item[]): object[] =>
   items.map(({ id: _, ...item }) => ('call_id' in item ? { ...item, call_id: '' } : item))

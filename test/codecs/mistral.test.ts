@@ -180,3 +180,45 @@ describe('prompts', () => {
     expect(rendered(mistralSmall, [user('go')])).toContain('The current date is 2026-07-26.')
   })
 })
+
+test('whatever a model writes, nothing throws, and it is read alike however it comes', () => {
+  const pieces = fc.array(
+    fc.constantFrom(
+      '[TOOL_CALLS]',
+      '[ARGS]',
+      '[CALL_ID]',
+      '[THINK]',
+      '[/THINK]',
+      '</s>',
+      'ls',
+      ' ',
+      'some words',
+      '[',
+      ']',
+      ', ',
+      '{',
+      '{"path": "/"}',
+      '{"name": "ls", "arguments": {}}',
+      '}',
+      '\n',
+    ),
+    { maxLength: 14 },
+  )
+  fc.assert(
+    fc.property(
+      pieces,
+      fc.integer({ min: 1, max: 9 }),
+      fc.constantFrom('stop' as const, 'length' as const),
+      (all, size, finish) => {
+        const output = all.join('')
+        for (const model of [small, mini, nemo]) {
+          const whole = model.ids(output, 1000, finish)
+          expect(short(model.ids(output, size, finish).deltas)).toEqual(short(whole.deltas))
+          expect(short(model.text(output, size, finish).deltas)).toEqual(short(whole.deltas))
+          expect(ends(whole, model).every((text) => output.startsWith(text))).toBe(true)
+        }
+      },
+    ),
+    { numRuns: Number(process.env['RUNS'] ?? 40) * 3 },
+  )
+})

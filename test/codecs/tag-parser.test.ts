@@ -7,7 +7,7 @@ import { qwen35, qwen3Coder } from '../../src/codecs/qwen-xml.ts'
 import type { Finish } from '../../src/turn/ports.ts'
 import { type Read, reader } from './spoken.ts'
 
-const numRuns = Number(process.env['RUNS'] ?? 40) * 5
+const numRuns = Number(process.env['RUNS'] ?? 40)
 const tools = [
   {
     type: 'function',
@@ -25,9 +25,7 @@ const fragments = [
   ...['<function=ls>', '<function=raw>', '<function=', '</function>', '<parameter=path>', '<parameter=n>'],
   ...['<parameter=any>', '<parameter=input>', '</parameter>', '<parameter=', '>'],
 ]
-const output = fc
-  .array(fc.constantFrom(...fragments), { maxLength: 24 })
-  .map((all) => all.join(''))
+const output = fc.array(fc.constantFrom(...fragments), { maxLength: 24 }).map((all) => all.join(''))
 const finish = fc.constantFrom<Finish>('stop', 'length')
 /** Without the cuts between pieces, which depend on the chunks. */
 const joined = ({ deltas }: Read): object[] => {
@@ -72,7 +70,10 @@ describe.each<Family>([qwen25, qwen3, hermes3, qwen3Coder, qwen35])('$name', (fa
       fc.property(output, finish, fc.integer({ min: 1, max: 12 }), (text, how, size) => {
         const whole = joined(model.ids(text, 10_000, how))
         expect(joined(model.ids(text, size, how))).toEqual(whole)
-        expect(joined(model.text(text, size, how))).toEqual(whole)
+        expect(joined(model.text(text, 1, how))).toEqual(whole)
+        // Where a call begins within a piece of text, without its marker, its place is that of the piece.
+        const placeless = (all: readonly object[]): object[] => all.map((delta) => ({ ...delta, at: undefined }))
+        expect(placeless(joined(model.text(text, size, how)))).toEqual(placeless(whole))
       }),
       { numRuns },
     )

@@ -42,7 +42,15 @@ describe('a schema as a grammar', () => {
     expect(g.accepts('{"a":01}')).toBe(false)
   })
   it('keeps to types, lists of types and nullable', () => {
-    const samples = { string: 'x', integer: 3, number: -2.5e-7, boolean: true, null: null, array: [1, 'a'], object: { k: [] } }
+    const samples = {
+      string: 'x',
+      integer: 3,
+      number: -2.5e-7,
+      boolean: true,
+      null: null,
+      array: [1, 'a'],
+      object: { k: [] },
+    }
     for (const type of Object.keys(samples))
       for (const [other, value] of Object.entries(samples)) {
         const fits = type === other || (type === 'number' && other === 'integer')
@@ -60,7 +68,12 @@ describe('a schema as a grammar', () => {
     leaves({ const: 'a', enum: ['a', 'b'] }, 'b')
   })
   it('wants required members, lets others be left out, and takes no further ones unless it says so', () => {
-    const properties = { a: { type: 'integer' }, b: { type: 'integer' }, c: { type: 'integer' }, d: { type: 'integer' } }
+    const properties = {
+      a: { type: 'integer' },
+      b: { type: 'integer' },
+      c: { type: 'integer' },
+      d: { type: 'integer' },
+    }
     const schema = { type: 'object', properties, required: ['b', 'd'] }
     takes(schema, { b: 1, d: 2 }, { a: 0, b: 1, d: 2 }, { b: 1, c: 1, d: 2 }, { a: 1, b: 1, c: 1, d: 2 })
     leaves(schema, {}, { b: 1 }, { d: 1, b: 1 }, { b: 1, d: 2, e: 3 })
@@ -76,10 +89,20 @@ describe('a schema as a grammar', () => {
     takes({ type: 'object', properties: {}, additionalProperties: false }, {})
     leaves({ type: 'object', properties: {}, additionalProperties: false }, { a: 1 })
     takes({ type: 'object', required: ['x'], additionalProperties: { type: 'null' } }, { x: null, y: null })
-    const map = { type: 'object', propertyNames: { type: 'string', pattern: '^[a-z]+$' }, additionalProperties: { type: 'integer' }, minProperties: 1, maxProperties: 2 }
+    const map = {
+      type: 'object',
+      propertyNames: { type: 'string', pattern: '^[a-z]+$' },
+      additionalProperties: { type: 'integer' },
+      minProperties: 1,
+      maxProperties: 2,
+    }
     takes(map, { a: 1 }, { a: 1, b: 2 })
     leaves(map, {}, { A: 1 }, { a: 1, b: 1, c: 1 })
-    takes({ type: 'object', patternProperties: { '^x_': { type: 'integer' } }, additionalProperties: false }, { x_1: 1 }, {})
+    takes(
+      { type: 'object', patternProperties: { '^x_': { type: 'integer' } }, additionalProperties: false },
+      { x_1: 1 },
+      {},
+    )
     leaves({ type: 'object', patternProperties: { '^x_': { type: 'integer' } }, additionalProperties: false }, { y: 1 })
   })
   it('keeps to lengths of arrays, and to the places of tuples', () => {
@@ -113,7 +136,14 @@ describe('a schema as a grammar', () => {
   })
   it('takes long bounds apart, since llama.cpp repeats at most 2,000 times', () => {
     const g = of({ type: 'string', minLength: 1500, maxLength: 4600 })
-    for (const [length, fits] of [[1499, false], [1500, true], [2500, true], [3499, true], [4600, true], [4601, false]] as const)
+    for (const [length, fits] of [
+      [1499, false],
+      [1500, true],
+      [2500, true],
+      [3499, true],
+      [4600, true],
+      [4601, false],
+    ] as const)
       expect([length, g.accepts(JSON.stringify('x'.repeat(length)))]).toEqual([length, fits])
     expect(refused({ type: 'string', maxLength: 2_000_000 })).toMatch(/^unsupported_by_engine.*too large/)
   })
@@ -150,7 +180,12 @@ describe('a schema as a grammar', () => {
         fc.array(fc.integer({ min: -700, max: 700 }), { minLength: 1, maxLength: 20 }),
         (low, more, open, tenths) => {
           const high = low + more + 1
-          const g = of({ type: 'number', [open ? 'exclusiveMinimum' : 'minimum']: low, [open ? 'exclusiveMaximum' : 'maximum']: high, description: 'x' })
+          const g = of({
+            type: 'number',
+            [open ? 'exclusiveMinimum' : 'minimum']: low,
+            [open ? 'exclusiveMaximum' : 'maximum']: high,
+            description: 'x',
+          })
           for (const n of [...tenths.map((t) => t / 10), low, high]) {
             const fits = open ? low < n && n < high : low <= n && n <= high
             expect([n, g.accepts(JSON.stringify(n))]).toEqual([n, fits])
@@ -183,14 +218,22 @@ describe('a schema as a grammar', () => {
     const merged = {
       type: 'object',
       properties: { next: { description: 'more', nullable: true, $ref: '#/definitions/list' } },
-      definitions: { list: { type: 'object', properties: { next: { allOf: [{ $ref: '#/definitions/list' }], nullable: true } }, required: ['next'] } },
+      definitions: {
+        list: {
+          type: 'object',
+          properties: { next: { allOf: [{ $ref: '#/definitions/list' }], nullable: true } },
+          required: ['next'],
+        },
+      },
     }
     takes(merged, {}, { next: null }, { next: { next: { next: null } } })
     leaves(merged, { next: {} })
     expect(refused({ $ref: 'https://example.com/schema.json' })).toMatch(/^unsupported_by_engine.*\$ref/)
     expect(refused({ $ref: '#/$defs/none' })).toMatch(/no such place/)
     expect(refused({ $ref: '#' })).toMatch(/no finite text/)
-    expect(refused({ $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a', type: 'object' })).toMatch(/unsupported_by_engine.*round/)
+    expect(
+      refused({ $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } }, $ref: '#/$defs/a', type: 'object' }),
+    ).toMatch(/unsupported_by_engine.*round/)
   })
   it('takes any of several schemas, with what stands beside them', () => {
     takes({ anyOf: [{ type: 'string' }, { type: 'null' }] }, 'a', null)
@@ -206,7 +249,11 @@ describe('a schema as a grammar', () => {
     }
     takes(shapes, { kind: 'a', x: 1 }, { kind: 'b' })
     leaves(shapes, { kind: 'a' }, { kind: 'b', x: 1 }, { kind: 'c' })
-    const both = { anyOf: [{ minimum: 0 }, { maximum: -10 }], oneOf: [{ type: 'integer' }, { type: 'null' }], allOf: [{ maximum: 5 }] }
+    const both = {
+      anyOf: [{ minimum: 0 }, { maximum: -10 }],
+      oneOf: [{ type: 'integer' }, { type: 'null' }],
+      allOf: [{ maximum: 5 }],
+    }
     takes(both, 0, 5, -10)
     leaves(both, 6, -5, 'x')
   })
@@ -237,7 +284,17 @@ describe('a schema as a grammar', () => {
     expect(refused(schema)).toContain(words)
   })
   it('takes what says nothing about values', () => {
-    const remarks = { title: 'T', description: 'd', default: 1, examples: [1], $schema: 'x', $comment: 'c', deprecated: true, 'x-own': {}, uniqueItems: false }
+    const remarks = {
+      title: 'T',
+      description: 'd',
+      default: 1,
+      examples: [1],
+      $schema: 'x',
+      $comment: 'c',
+      deprecated: true,
+      'x-own': {},
+      uniqueItems: false,
+    }
     takes({ ...remarks, type: 'integer' }, 1)
   })
   it('bounds depth, number of schemas, and what merging makes', () => {
@@ -245,7 +302,10 @@ describe('a schema as a grammar', () => {
     for (let n = 0; n < 70; n++) deep = { type: 'array', items: deep }
     expect(refused(deep)).toMatch(/nesting/)
     // Each level doubles: 2^30 combinations, in a few kilobytes.
-    const levels = Array.from({ length: 30 }, (_, n) => [`l${n}`, { maximum: 1000 + n, anyOf: [{ $ref: `#/$defs/l${n + 1}` }, { maximum: n, $ref: `#/$defs/l${n + 1}` }] }])
+    const levels = Array.from({ length: 30 }, (_, n) => [
+      `l${n}`,
+      { maximum: 1000 + n, anyOf: [{ $ref: `#/$defs/l${n + 1}` }, { maximum: n, $ref: `#/$defs/l${n + 1}` }] },
+    ])
     const wide = { $ref: '#/$defs/l0', $defs: { ...Object.fromEntries(levels), l30: { type: 'integer', minimum: 0 } } }
     const began = Date.now()
     expect(refused(wide)).toMatch(/too large|taken/)
@@ -259,7 +319,9 @@ type Pair = { readonly schema: Schema; readonly good: unknown; readonly bad: unk
 const name = fc.stringMatching(/^[a-z"\\é]{1,6}$/)
 const leaf: fc.Arbitrary<Pair> = fc.oneof(
   fc.string({ unit: 'grapheme', maxLength: 12 }).map((good) => ({ schema: { type: 'string' }, good, bad: 7 })),
-  fc.double({ noNaN: true, noDefaultInfinity: true }).map((good) => ({ schema: { type: 'number' }, good, bad: `${good}` })),
+  fc
+    .double({ noNaN: true, noDefaultInfinity: true })
+    .map((good) => ({ schema: { type: 'number' }, good, bad: `${good}` })),
   fc.maxSafeInteger().map((good) => ({ schema: { type: 'integer' }, good, bad: 0.5 })),
   fc.boolean().map((good) => ({ schema: { type: ['boolean', 'null'] }, good, bad: 'true' })),
   fc.tuple(fc.uniqueArray(fc.string(), { minLength: 1, maxLength: 4 }), fc.nat()).map(([values, n]) => ({
@@ -276,7 +338,12 @@ const leaf: fc.Arbitrary<Pair> = fc.oneof(
 const { pair } = fc.letrec<{ pair: Pair; object: Pair; array: Pair }>((tie) => ({
   pair: fc.oneof({ maxDepth: 3, withCrossShrink: true }, leaf, tie('object'), tie('array')),
   object: fc
-    .tuple(fc.uniqueArray(name, { minLength: 1, maxLength: 5 }), fc.array(tie('pair'), { minLength: 5, maxLength: 5 }), fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }), fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }))
+    .tuple(
+      fc.uniqueArray(name, { minLength: 1, maxLength: 5 }),
+      fc.array(tie('pair'), { minLength: 5, maxLength: 5 }),
+      fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }),
+      fc.array(fc.boolean(), { minLength: 5, maxLength: 5 }),
+    )
     .map(([names, pairs, must, there]) => {
       const all = names.map((key, n) => [key, pairs[n] ?? { schema: {}, good: 1, bad: 1 }] as const)
       const present = all.filter((_, n) => must[n] === true || there[n] === true)
@@ -284,7 +351,16 @@ const { pair } = fc.letrec<{ pair: Pair; object: Pair; array: Pair }>((tie) => (
       const good = Object.fromEntries(present.map(([key, one]) => [key, one.good]))
       const [first] = present
       const bad = first === undefined ? { ...good, 'not-there': 1 } : { ...good, [first[0]]: first[1].bad }
-      return { schema: { type: 'object', properties: Object.fromEntries(all.map(([key, one]) => [key, one.schema])), required, additionalProperties: false }, good, bad }
+      return {
+        schema: {
+          type: 'object',
+          properties: Object.fromEntries(all.map(([key, one]) => [key, one.schema])),
+          required,
+          additionalProperties: false,
+        },
+        good,
+        bad,
+      }
     }),
   array: fc.tuple(tie('pair'), fc.integer({ min: 1, max: 3 })).map(([one, n]) => ({
     schema: { type: 'array', items: one.schema, minItems: 1, maxItems: 3 },

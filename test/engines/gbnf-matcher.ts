@@ -8,7 +8,9 @@ type Terminal =
 type Symbol = Terminal | { readonly kind: 'rule'; readonly name: string }
 type Line = readonly Symbol[]
 /** What is still to come: a place in a line, then what comes behind the rule that the line belongs to. */
-type Stack = { readonly id: number; readonly line: Line; readonly at: number; readonly next: Stack | undefined } | undefined
+type Stack =
+  | { readonly id: number; readonly line: Line; readonly at: number; readonly next: Stack | undefined }
+  | undefined
 
 const limit = 2000
 /** A file that all grammars and texts are written to, for a run through llama.cpp itself. */
@@ -92,7 +94,8 @@ class Reader {
     if (one.length === 0) throw new Error('a repetition of nothing')
     const [sign, low, comma, high] = found
     const min = low === undefined ? (sign === '+' ? 1 : 0) : Number(low)
-    const max = low === undefined ? (sign === '?' ? 1 : undefined) : comma === '' ? min : high ? Number(high) : undefined
+    const max =
+      low === undefined ? (sign === '?' ? 1 : undefined) : comma === '' ? min : high ? Number(high) : undefined
     if (Math.max(min, max ?? 0) * weight > limit) throw new Error(`${found[0]} is past llama.cpp's limit`)
     const out = Array.from({ length: min }, () => one).flat()
     let tail: Symbol | undefined
@@ -111,7 +114,11 @@ function characters(text: string): number[] {
   const out: number[] = []
   for (const [all, two, four, eight, one] of text.matchAll(/\\x(..)|\\u(....)|\\U(.{8})|\\(.)|[^]/gu)) {
     const digits = two ?? four ?? eight
-    out.push(digits === undefined ? ((one === undefined ? all : (escapes[one] ?? one)).codePointAt(0) ?? 0) : Number.parseInt(digits, 16))
+    out.push(
+      digits === undefined
+        ? ((one === undefined ? all : (escapes[one] ?? one)).codePointAt(0) ?? 0)
+        : Number.parseInt(digits, 16),
+    )
   }
   return out
 }
@@ -146,7 +153,7 @@ export class Gbnf {
     const parts = names.length === 0 ? Array.from(text) : (text.match(new RegExp(`${names.join('|')}|[^]`, 'gu')) ?? [])
     for (const part of parts) stacks = this.#step(stacks, part, this.#control.get(part) ?? -1)
     const yes = stacks.includes(undefined)
-    if (!this.text.includes('<[')) this.#note(yes ? 'Y' : 'N', text)
+    if (this.#control.size > 0 || !this.text.includes('<[')) this.#note(yes ? 'Y' : 'N', text)
     return yes
   }
   #note(kind: string, text: string): void {
@@ -207,7 +214,7 @@ export class Gbnf {
   }
   #refuseLeftRecursion(): void {
     const empty = new Set<string>()
-    for (let before = -1; before < empty.size; ) {
+    for (let before = -1; before < empty.size;) {
       before = empty.size
       for (const [name, lines] of this.#rules)
         if (lines.some((line) => line.every((s) => s.kind === 'rule' && empty.has(s.name)))) empty.add(name)

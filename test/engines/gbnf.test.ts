@@ -4,11 +4,21 @@ import { gbnfOf, tagTriggers } from '../../src/engines/gbnf.ts'
 import type { GbnfOptions } from '../../src/engines/gbnf.ts'
 import { Gbnf } from './gbnf-matcher.ts'
 
-const control: Record<string, number> = { '<tool_call>': 7, '</tool_call>': 8, '</think>': 9, '<|call|>': 10, '<arg_key>': 11, '</arg_key>': 12, '<arg_value>': 13, '</arg_value>': 14 }
+const control: Record<string, number> = {
+  '<tool_call>': 7,
+  '</tool_call>': 8,
+  '</think>': 9,
+  '<|call|>': 10,
+  '<arg_key>': 11,
+  '</arg_key>': 12,
+  '<arg_value>': 13,
+  '</arg_value>': 14,
+}
 const asTokens: GbnfOptions = { control: (name) => control[name] }
 const grammar = (constraint: Constraint, options: GbnfOptions = {}) =>
   new Gbnf(gbnfOf(constraint, options), options.control === undefined ? {} : control)
-const whole = (content: Content, options?: GbnfOptions) => grammar({ after: undefined, rule: { type: 'whole', content } }, options)
+const whole = (content: Content, options?: GbnfOptions) =>
+  grammar({ after: undefined, rule: { type: 'whole', content } }, options)
 const tags = (list: readonly Tag[], { must = false, one = false } = {}, after?: string): Constraint => ({
   after,
   rule: { type: 'tags', tags: list, must, one },
@@ -72,7 +82,10 @@ describe.each(ways)('tags matched %s', (_, options) => {
   })
   it('keeps text from holding what ends it, whatever it repeats', () => {
     const content: Content = { type: 'text' }
-    const g = grammar(tags([{ begin: '<tool_call>', content, end: 'ab</tool_call>' }], { must: true, one: true }), options)
+    const g = grammar(
+      tags([{ begin: '<tool_call>', content, end: 'ab</tool_call>' }], { must: true, one: true }),
+      options,
+    )
     expect(g.accepts('<tool_call>aab</tool_call>')).toBe(true)
     expect(g.accepts('<tool_call>x < [y] </tool_cal ab</tool_call>')).toBe(true)
     expect(g.accepts('<tool_call>ab</tool_call>ab</tool_call>')).toBe(false)
@@ -106,7 +119,10 @@ describe('control tokens', () => {
 
 describe('contents', () => {
   it('follow each other in a sequence, and text ends where the next part begins', () => {
-    const g = whole({ type: 'sequence', parts: ['<a>', { type: 'text' }, '</a>', { type: 'json', schema: object }, '!'] })
+    const g = whole({
+      type: 'sequence',
+      parts: ['<a>', { type: 'text' }, '</a>', { type: 'json', schema: object }, '!'],
+    })
     expect(g.accepts('<a>x<b</a>{"n":1}!')).toBe(true)
     expect(g.accepts('<a></a></a>{"n":1}!')).toBe(false)
     expect(whole({ type: 'text' }).accepts('any\nthing 😀')).toBe(true)
@@ -121,21 +137,34 @@ describe('contents', () => {
   it('stand tagged as Qwen3-Coder writes them', () => {
     const schema = {
       type: 'object',
-      properties: { path: { type: 'string' }, lines: { type: 'array', items: { type: 'integer' } }, mode: { enum: ['r', 'w', null] } },
+      properties: {
+        path: { type: 'string' },
+        lines: { type: 'array', items: { type: 'integer' } },
+        mode: { enum: ['r', 'w', null] },
+      },
       required: ['path', 'lines'],
     }
     const g = whole({ type: 'sequence', parts: [{ type: 'xml', style: 'qwen', schema }, '</function>'] })
     const path = '<parameter=path>\na\n<b>\n</parameter>\n'
     expect(g.accepts(`${path}<parameter=lines>\n[1, 2]\n</parameter>\n</function>`)).toBe(true)
-    expect(g.accepts(`${path}<parameter=lines>\n[1,2]\n</parameter>\n<parameter=mode>\nw\n</parameter>\n</function>`)).toBe(true)
+    expect(
+      g.accepts(`${path}<parameter=lines>\n[1,2]\n</parameter>\n<parameter=mode>\nw\n</parameter>\n</function>`),
+    ).toBe(true)
     expect(g.accepts(`${path}<parameter=lines>\n["1"]\n</parameter>\n</function>`)).toBe(false)
     expect(g.accepts(`${path}</function>`)).toBe(false)
-    expect(g.accepts(`${path}<parameter=lines>\n[]\n</parameter>\n<parameter=mode>\n"w"\n</parameter>\n</function>`)).toBe(false)
+    expect(
+      g.accepts(`${path}<parameter=lines>\n[]\n</parameter>\n<parameter=mode>\n"w"\n</parameter>\n</function>`),
+    ).toBe(false)
   })
   it.each(ways)('stand tagged as GLM writes them, matched %s', (_, options) => {
-    const schema = { type: 'object', properties: { q: { type: ['string', 'null'] }, n: { type: 'number' } }, required: ['q'] }
+    const schema = {
+      type: 'object',
+      properties: { q: { type: ['string', 'null'] }, n: { type: 'number' } },
+      required: ['q'],
+    }
     const g = whole({ type: 'sequence', parts: ['f', { type: 'xml', style: 'glm', schema }, '</tool_call>'] }, options)
-    const pair = (key: string, value: string, line: string) => `<arg_key>${key}</arg_key>${line}<arg_value>${value}</arg_value>`
+    const pair = (key: string, value: string, line: string) =>
+      `<arg_key>${key}</arg_key>${line}<arg_value>${value}</arg_value>`
     expect(g.accepts(`f\n${pair('q', 'two\nlines <b>', '\n')}\n${pair('n', '-1.5', '\n')}\n</tool_call>`)).toBe(true)
     expect(g.accepts(`f${pair('q', '', '')}</tool_call>`)).toBe(true)
     expect(g.accepts(`f${pair('q', '', '')}${pair('n', 'x', '')}</tool_call>`)).toBe(false)
@@ -145,7 +174,13 @@ describe('contents', () => {
 
 describe('an answer beside tags', () => {
   it.each(ways)('is the only other thing that may be written, matched %s', (_, options) => {
-    const rule = { type: 'tags', tags: [call('a')], must: false, one: false, otherwise: { type: 'json', schema: object } } as const
+    const rule = {
+      type: 'tags',
+      tags: [call('a')],
+      must: false,
+      one: false,
+      otherwise: { type: 'json', schema: object },
+    } as const
     expect(tagTriggers({ after: undefined, rule })).toEqual([])
     const g = grammar({ after: undefined, rule }, options)
     expect(g.accepts(`${written('a')}\n${written('a')}`)).toBe(true)
@@ -160,7 +195,11 @@ describe('an answer beside tags', () => {
 })
 
 describe('tags that begin with no control token', () => {
-  const named = (name: string): Tag => ({ begin: `{"name": "${name}", "parameters": `, content: { type: 'json', schema: object }, end: '}' })
+  const named = (name: string): Tag => ({
+    begin: `{"name": "${name}", "parameters": `,
+    content: { type: 'json', schema: object },
+    end: '}',
+  })
   it('are known by what they have in common', () => {
     const constraint = tags([named('f'), named('g')])
     expect(tagTriggers(constraint)).toEqual(['{"name": "'])

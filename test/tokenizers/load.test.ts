@@ -10,6 +10,7 @@ import { smallJson } from './small.ts'
 
 const controls = ['<|im_start|>', '<|im_end|>']
 const json = JSON.stringify(smallJson(controls))
+const bytes = Buffer.byteLength(json)
 const { id } = bpeTokenizer(smallJson(controls))
 let folder = ''
 beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'continuo-tokenizers-'))))
@@ -77,7 +78,7 @@ describe('a tokenizer of a hub', () => {
     return { endpoint: `http://127.0.0.1:${port}`, close: () => server.closeAllConnections() ?? server.close() }
   }
   const files: Answer = (request, response) => {
-    if (request.url?.endsWith('/tokenizer.json')) response.setHeader('content-length', json.length).end(json)
+    if (request.url?.endsWith('/tokenizer.json')) response.setHeader('content-length', bytes).end(json)
     else if (request.url?.endsWith('/chat_template.jinja')) response.end('{{ messages }}')
     else response.writeHead(404).end('none')
   }
@@ -91,13 +92,13 @@ describe('a tokenizer of a hub', () => {
       endpoint,
       cacheDir: folder,
       token: 'secret',
-      onProgress: (file: string, bytes: number, total: number | undefined) => seen.push([file, bytes, total]),
+      onProgress: (file: string, got: number, total: number | undefined) => seen.push([file, got, total]),
     }
     const loaded = await loadTokenizer('org/model@v1', options)
     expect(loaded.tokenizer.id).toBe(id)
     expect(loaded.template).toBe('{{ messages }}')
     expect(asked[0]).toBe('/org/model/resolve/v1/tokenizer.json Bearer secret')
-    expect(seen).toContainEqual(['tokenizer.json', json.length, json.length])
+    expect(seen).toContainEqual(['tokenizer.json', bytes, bytes])
     const first = asked.length
     close()
     expect((await loadTokenizer('org/model@v1', options)).tokenizer.id).toBe(id)
@@ -108,7 +109,7 @@ describe('a tokenizer of a hub', () => {
     let broken = true
     const { endpoint, close } = await hub((request, response) => {
       if (!broken || !request.url?.endsWith('/tokenizer.json')) return files(request, response)
-      response.setHeader('content-length', json.length)
+      response.setHeader('content-length', bytes)
       response.write(json.slice(0, 1000), () => response.destroy())
     })
     const options = { endpoint, cacheDir: folder }

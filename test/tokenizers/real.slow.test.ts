@@ -109,8 +109,8 @@ run.each(families)('the tokenizer of %s', (family) => {
         const ids = await tokenizer.encode(text)
         ended = true
         expect(worst, JSON.stringify(part)).toBeLessThan(150)
-        const back = tokenizer.decode(ids)
-        expect(back === text || back === text.slice(0, 100).normalize('NFC') || family === 'qwen3').toBe(true)
+        // Form C of marks in the other order takes String.normalize minutes.
+        if (family !== 'qwen3' || part.normalize('NFC') === part) expect(tokenizer.decode(ids) === text).toBe(true)
       }
     },
     3 * minutes,

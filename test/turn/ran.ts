@@ -9,6 +9,7 @@ import { Log } from '../../src/turn/log.ts'
 import { Output } from '../../src/turn/output.ts'
 import type { Call, Chunk, Classifier, Delta, Engine, EngineUsage, Seal } from '../../src/turn/ports.ts'
 import { type Deps, type Outcome, runTurn } from '../../src/turn/run.ts'
+import { Shadow } from '../../src/turn/shadow.ts'
 import { Settle } from '../../src/turn/settle.ts'
 import { checkEvent } from '../wire/check.ts'
 import { Grammar } from '../wire/grammar.ts'
@@ -54,6 +55,8 @@ export async function run(generate: (call: Call) => AsyncIterable<Chunk>, how: H
     classifiers: how.classifiers ?? [],
     outputBytes: how.outputBytes ?? 1e6,
     report,
+    shadow: new Shadow(0, () => {}),
+    broke: () => {},
   }
   const request = parseCreate({ model: 'm', input: 'hello', store: false, ...how.body })
   const events = new Log(id, principal.owner, 1e7)

@@ -7,6 +7,7 @@ import { configSchema } from '../../src/config.ts'
 import { createLog } from '../../src/observe/log.ts'
 import { connect, type ConnectOptions, type Socket } from './socket.ts'
 import { Http } from './http.ts'
+import { violation } from './violations.ts'
 
 type Settings = { readonly [key: string]: unknown }
 export type TestServer = {
@@ -35,6 +36,7 @@ export async function startTestServer(settings: Settings = {}): Promise<TestServ
     port: 0,
     data,
     store: { kind: 'memory' },
+    tokens: { shadow: 1 },
     engines,
     ...settings,
   })
@@ -59,6 +61,8 @@ export async function startTestServer(settings: Settings = {}): Promise<TestServ
           throw new Error(`not quiet: ${JSON.stringify(app.counts())}`)
       }),
     close: async () => {
+      const { shadowMismatches } = app.counts()
+      violation(shadowMismatches > 0 ? [`${shadowMismatches} conversations were rendered wrongly`] : [], log.join('\n'))
       await app.close()
       await rm(data, { recursive: true, force: true })
     },
