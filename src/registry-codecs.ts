@@ -43,10 +43,7 @@ const askMs = 10_000
 export async function createCodec(name: string, options: ModelOptions, engine: Engine, told: Told): Promise<Made> {
   const at: Path = ['models', name]
   const engineTold = await describe(engine, options, at)
-  const { tokenizer, template, config } = await tokenizerOf(options, engineTold, at, told)
-  const { codec: chosen = 'auto' } = options
-  const named = chosen === 'auto' ? await detect(template, name, told) : chosen
-  const codec = await made(named, { tokenizer, template, config }, options, at)
+  const codec = await codecAlone(name, options, told, engineTold)
   const differs = await selfTested(codec.tokenizer, engine, engineTold, told, name)
   if (differs !== undefined)
     throw wrong(
@@ -57,6 +54,22 @@ export async function createCodec(name: string, options: ModelOptions, engine: E
   told.note('model is ready', { model: name, engine: engine.id, codec: codec.id, vocabulary: codec.tokenizer.size })
   return { codec, context }
 }
+
+/** The codec without its engine, which it is then not compared with. Throws as createCodec does. */
+export async function codecAlone(
+  name: string,
+  options: Omit<ModelOptions, 'engine'>,
+  told: Told,
+  engine: Description = {},
+): Promise<Codec> {
+  const at: Path = ['models', name]
+  const text = await tokenizerOf(options, engine, at, told)
+  const { codec = 'auto' } = options
+  return await made(codec === 'auto' ? await detect(text.template, name, told) : codec, text, options, at)
+}
+
+/** How two prompts differ, in words, for whoever explains it. */
+export const differ = async (): Promise<typeof import('./codecs/differ.ts')> => await import('./codecs/differ.ts')
 
 async function describe(engine: Engine, options: ModelOptions, at: Path): Promise<Description> {
   try {
@@ -77,7 +90,12 @@ type Text = {
   readonly config: Readonly<Record<string, unknown>> | undefined
 }
 /** No tokenizer for an engine that is sent text: its codec says which control tokens there are. */
-async function tokenizerOf(options: ModelOptions, engine: Description, at: Path, { onProgress }: Told): Promise<Text> {
+async function tokenizerOf(
+  options: Omit<ModelOptions, 'engine'>,
+  engine: Description,
+  at: Path,
+  { onProgress }: Told,
+): Promise<Text> {
   const file = options.template === undefined ? undefined : await read(options.template, [...at, 'template'])
   const source = options.tokenizer ?? engine.tokenizer ?? engine.source
   if (engine.text) return { tokenizer: undefined, template: file ?? engine.template, config: undefined }
@@ -120,7 +138,7 @@ async function detect(template: string | undefined, model: string, { note }: Tol
 async function made(
   name: string,
   { tokenizer, template, config }: Text,
-  options: ModelOptions,
+  options: Omit<ModelOptions, 'engine'>,
   at: Path,
 ): Promise<Codec> {
   const retention = options.retention === 'auto' ? undefined : options.retention

@@ -3,10 +3,18 @@
 import { join } from 'node:path'
 import { z } from 'zod'
 import { fleetOptions } from './config-schema.ts'
-import { ConfigError, meant, type Config, type EngineOptions, type Path, type Problem } from './config.ts'
+import {
+  ConfigError,
+  meant,
+  type Config,
+  type EngineOptions,
+  type ModelOptions,
+  type Path,
+  type Problem,
+} from './config.ts'
 import { ApiError } from './protocol/errors.ts'
-import { createCodec, type Told } from './registry-codecs.ts'
-import type { Engine, Model, Store } from './turn/ports.ts'
+import { codecAlone, createCodec, type Told } from './registry-codecs.ts'
+import type { Codec, Engine, Model, Store } from './turn/ports.ts'
 
 /** What an engine's file offers: the schema of its options, and the engine made from options that fit it. */
 type Plugin = { readonly schema: z.ZodType; make(id: string, options: unknown): Engine | Promise<Engine> }
@@ -154,12 +162,49 @@ export async function createModels(config: Config, told: Told = { note: () => {}
       const named = name === '*' ? undefined : models.get(name)
       if (named) return named
       if (any) return { ...any, name }
-      throw new ApiError(
-        'model_not_found',
-        `No model named '${name.slice(0, 256)}' is configured; GET /v1/models lists those there are.`,
-        'model',
-      )
+      throw noModel(name)
     },
+  }
+}
+const noModel = (name: string): ApiError =>
+  new ApiError(
+    'model_not_found',
+    `No model named '${name.slice(0, 256)}' is configured; GET /v1/models lists those there are.`,
+    'model',
+  )
+
+/** How prompts of a model are written. `codec` is undefined where its engine is given items and writes them itself. */
+export type Writer = { readonly engine: string | undefined; readonly codec: Codec | undefined }
+/** What a look at prompts may choose in place of the configuration. */
+export type WriterOptions = Omit<ModelOptions, 'engine' | 'context'>
+
+/**
+ * How prompts of this model are written, for whoever only looks at them: of the configuration one engine is made at most,
+ * and it is asked only where `codec` and `tokenizer` are not both known. With one of the two in `chosen` there is a codec
+ * whatever the engine takes. Throws ConfigError, `model_not_found`.
+ */
+export async function createWriter(
+  config: Config,
+  name: string,
+  chosen: WriterOptions,
+  told: Told = { note: () => {} },
+): Promise<Writer> {
+  const named = name === '*' || !Object.hasOwn(config.models, name) ? config.models['*'] : config.models[name]
+  const options = { ...named, ...chosen }
+  const known = options.tokenizer !== undefined && (options.codec ?? 'auto') !== 'auto'
+  const wanted = chosen.codec !== undefined || chosen.tokenizer !== undefined
+  if (wanted && (known || named === undefined))
+    return { engine: named?.engine, codec: await codecAlone(name, options, told) }
+  if (!named) throw noModel(name)
+  const engine = await createEngine(named.engine, config.engines[named.engine] ?? { type: named.engine })
+  try {
+    if (engine.takes === 'items')
+      return { engine: engine.id, codec: wanted ? await codecAlone(name, options, told) : undefined }
+    if (known) return { engine: engine.id, codec: await codecAlone(name, options, told) }
+    const { codec } = await createCodec(name, { ...options, engine: named.engine }, engine, told)
+    return { engine: engine.id, codec }
+  } finally {
+    await engine.close()
   }
 }
 
@@ -185,4 +230,14 @@ export async function createStore(
     synchronous,
     ...(report && { report }),
   })
+}
+
+/** The configured store for reading alone: nothing is made, changed or deleted. Throws with a sentence that says what to do. */
+export async function openStore({ store, data }: Config): Promise<Store> {
+  if (store.kind === 'memory')
+    throw new Error(
+      'The store is of kind `memory`: what it holds can be read in the process of the server only. Give the requests themselves, or set store.kind to sqlite.',
+    )
+  const { sqliteReader } = await import('./stores/sql.ts')
+  return await sqliteReader(join(data, storeFile))
 }

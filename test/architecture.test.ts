@@ -32,7 +32,7 @@ const packages: Readonly<Record<string, readonly string[]>> = {
 const plugins = ['engines', 'codecs', 'tokenizers', 'stores', 'safety', 'tools']
 const notPlugins = new Set(['src/engines/fleet.ts', 'src/engines/wire.ts'])
 /** Loaded by the registry like plug-ins, and parts that plug-ins lean on; the template codec and its check know all formats. */
-const parts = /^src\/(tokenizers\/|codecs\/(codec|detect|match)\.ts)/
+const parts = /^src\/(tokenizers\/|codecs\/(codec|detect|differ|match)\.ts)/
 const knowsAll = /^src\/codecs\/(jinja|match)/
 const banned = /(^|[/-])(utils?|helpers?|commons?|shared|managers?|services?|handlers?|base|core)([.-]|$)/
 

@@ -23,7 +23,7 @@ const freshBytes = 1_700_000
 
 const modules = fileURLToPath(new URL('../../node_modules/', import.meta.url))
 /** Source, prose and data as agents read them: files of our packages, in the order of their names, no two alike. */
-function realTexts(bytes: number): string[] {
+export function realTexts(bytes: number): string[] {
   const texts = new Set<string>()
   let sum = 0
   for (const name of [

@@ -1,8 +1,6 @@
 // The number of each call in its turn and in the conversation, for formats that name a call and its output by it.
-import type { Turn } from './family.ts'
+import type { CallNumber, Turn } from './family.ts'
 
-/** Both count from 0. */
-export type CallNumber = { readonly inTurn: number; readonly inAll: number }
 /** Calls so far, and those of them without an output, oldest first. */
 export type Calls = {
   readonly made: number

@@ -14,36 +14,56 @@ export type Base = {
   readonly date: string
 }
 
+/** `clock`: a date, a time or a number in the instructions; `order`: the same tools in another one. */
+export type Cause = 'date' | 'clock' | 'instructions' | 'tools' | 'order' | 'effort'
+export type Difference = { readonly cause: Cause; readonly why: string }
+
 /** Undefined where both make the same head. */
-export function difference(a: Base, b: Base): string | undefined {
-  if (a.date !== b.date) return 'the conversation began on another day'
-  if (a.instructions !== b.instructions) return instructions(a.instructions ?? '', b.instructions ?? '')
+export const difference = (a: Base, b: Base): string | undefined => headDifference(a, b)?.why
+
+/** As `difference`, with what kind it is. */
+export function headDifference(a: Base, b: Base): Difference | undefined {
+  if (a.date !== b.date) return { cause: 'date', why: 'the conversation began on another day' }
+  if (a.instructions !== b.instructions) {
+    const { clock, why } = textDifference('the instructions', a.instructions ?? '', b.instructions ?? '')
+    return { cause: clock ? 'clock' : 'instructions', why }
+  }
   const brought = tools(a.brought, b.brought)
   const own = tools(a.tools, b.tools)
   if (own ?? brought) return own ?? brought
-  if (a.effort !== b.effort)
-    return `reasoning.effort changed from ${a.effort ?? 'none given'} to ${b.effort ?? 'none given'}`
-  return undefined
+  if (a.effort === b.effort) return undefined
+  return {
+    cause: 'effort',
+    why: `reasoning.effort changed from ${a.effort ?? 'none given'} to ${b.effort ?? 'none given'}`,
+  }
 }
 
-function instructions(a: string, b: string): string {
+/** How one text became the other. `what` names it in a sentence; `clock`: only what a clock or a counter changes. */
+export function textDifference(what: string, a: string, b: string): { readonly clock: boolean; readonly why: string } {
   let at = 0
   while (at < a.length && at < b.length && a[at] === b[at]) at++
-  if (timeless(a) === timeless(b)) return `a date, a time or a number in the instructions changed, at character ${at}`
-  return `the instructions changed at character ${at}`
+  if (timeless(a) === timeless(b))
+    return { clock: true, why: `a date, a time or a number in ${what} changed, at character ${at}` }
+  return { clock: false, why: `${what} changed at character ${at}` }
 }
 const names =
   /\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b|\b[ap]m\b/gi
 /** What a clock or a counter does not change. */
 const timeless = (text: string): string => text.replaceAll(/\d+/g, '0').replaceAll(names, 'D')
 
-function tools(a: readonly Tool[], b: readonly Tool[]): string | undefined {
+function tools(a: readonly Tool[], b: readonly Tool[]): Difference | undefined {
   if (a === b || toolsJson(a) === toolsJson(b)) return undefined
   const left = a.map((tool) => JSON.stringify(tool))
   const right = b.map((tool) => JSON.stringify(tool))
-  if (left.toSorted().join() === right.toSorted().join()) return 'the tools are the same in another order'
+  if (left.toSorted().join() === right.toSorted().join())
+    return { cause: 'order', why: 'the tools are the same in another order' }
   const differs = left.findIndex((tool, n) => tool !== right[n])
   const at = differs < 0 ? left.length : differs
-  if (left.length === right.length) return `the definition of tool number ${at} changed`
-  return left.length < right.length ? `a tool was added as number ${at}` : `tool number ${at} was taken away`
+  const why =
+    left.length === right.length
+      ? `the definition of tool number ${at} changed`
+      : left.length < right.length
+        ? `a tool was added as number ${at}`
+        : `tool number ${at} was taken away`
+  return { cause: 'tools', why }
 }

@@ -2,7 +2,6 @@
 // each knowing only what stands in front of it, so that a conversation can be appended to for ever.
 import type { Callable } from '../protocol/tools.ts'
 import type { Constraint, Finish } from '../turn/ports.ts'
-import type { CallNumber } from './call-numbers.ts'
 
 /**
  * What becomes of old reasoning. `all`: it stays. `tool_cycle`: a new user message drops the reasoning in front of it, as
@@ -42,6 +41,9 @@ export type TurnPiece =
   | ({ readonly kind: 'call' } & TurnCall)
 /** `arguments`: JSON text as the model or the client wrote it, of a custom tool `{"input": …}`. */
 export type TurnCall = { readonly name: string; readonly callId: string; readonly arguments: string }
+
+/** Which call of its turn, and of the conversation; both count from 0. */
+export type CallNumber = { readonly inTurn: number; readonly inAll: number }
 
 export type Segment =
   /** A system or developer message that does not lead. */

@@ -3,6 +3,7 @@
 import type { Callable } from '../protocol/tools.ts'
 import type { Out } from './family.ts'
 import { type CallOptions, JsonCall } from './json-call.ts'
+import { fieldsOf } from './json-fields.ts'
 import type { CallReader } from './tag-parser.ts'
 import { typesOfProperty } from './typed-value.ts'
 import { ValueStream } from './value-stream.ts'
@@ -90,9 +91,10 @@ export class GlmCall implements CallReader {
       if (!done || named.exec(name)?.[1] !== name || !(whole || this.#tools.has(name))) return this.#refuse()
       this.#begin(name)
     }
-    if (this.#state === 'value' && (this.#gap.startsWith('</arg_value>') || (done && this.#gap !== ''))) this.#endValue()
+    if (this.#state === 'value' && (this.#gap.startsWith('</arg_value>') || (done && this.#gap !== '')))
+      this.#endValue()
     if (this.#state === 'between' && this.#key === undefined && done) {
-      this.#out.arguments(this.#values > 0 ? '}' : isObject(this.#stray) ? this.#stray.trim() : '{}')
+      this.#out.arguments(this.#values > 0 ? '}' : fieldsOf(this.#stray) ? this.#stray.trim() : '{}')
       this.#out.end(at)
     } else this.#out.breakOff(at)
     this.#state = 'over'
@@ -173,14 +175,5 @@ export class GlmCall implements CallReader {
     this.#held = ''
     this.#state = 'refused'
     if (text !== '') this.#refuses(text)
-  }
-}
-
-function isObject(text: string): boolean {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-  } catch {
-    return false
   }
 }

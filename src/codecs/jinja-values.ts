@@ -22,7 +22,8 @@ export const truth = (value: boolean): Value => new Truth(value)
 export const list = (value: Value[]): Value => new List(value)
 export const dict = (value: Map<string, Value>): Value => new Dict(value)
 export const func = (value: Call): Value => new Func(value)
-export const none: Value = example(null)
+/** The library's own is one without a value. */
+export const none: Value = new (maker<null>(null))(null)
 export const missing: Value = example(undefined)
 
 export const isFloat = (value: Value): boolean => value.type === 'FloatValue'

@@ -72,11 +72,10 @@ export class KimiParser implements Parser {
   text(text: string, out: Out): void {
     if (this.#call) return this.#call.push(text)
     // Between calls stands white space; anything else is an answer whose section was left open.
-    if (this.#where === 'section') {
-      if (text.trim() === '') return
-      this.#where = 'text'
-    }
-    const piece = this.#words.push(text)
+    const words = this.#where === 'section' ? text.trimStart() : text
+    if (words === '') return
+    if (this.#where === 'section') this.#where = 'text'
+    const piece = this.#words.push(words)
     if (this.#where === 'thinking') out.reasoning(piece)
     else out.text(piece)
   }

@@ -2,18 +2,10 @@
 // again. The model counts on its own ids and loses its way when they change: they come back as they were written.
 import { templateTool } from '../protocol/functions.ts'
 import type { Content, Tag } from '../turn/ports.ts'
-import type { CallNumber } from './call-numbers.ts'
 import { constraintOf, jsonContent } from './constrain.ts'
-import type { Family, Pen, Turn, TurnCall } from './family.ts'
-import {
-  argumentBegin,
-  callBegin,
-  callEnd,
-  KimiParser,
-  nameInId,
-  sectionBegin,
-  sectionEnd,
-} from './kimi-parser.ts'
+import type { CallNumber, Family, Pen, Turn, TurnCall } from './family.ts'
+import { fieldsOf } from './json-fields.ts'
+import { argumentBegin, callBegin, callEnd, KimiParser, nameInId, sectionBegin, sectionEnd } from './kimi-parser.ts'
 import { pythonJson } from './python-json.ts'
 import { textOfParts } from './turns.ts'
 
@@ -110,7 +102,7 @@ function family({ name, system, behindSystem, thinks, counts, behindId, named }:
     closed(pen, { pieces }, stop) {
       const last = pieces.at(-1)
       if (stop === undefined && last?.kind === 'call') {
-        if (!isJson(last.arguments)) pen.control(callEnd)
+        if (!fieldsOf(last.arguments)) pen.control(callEnd)
         pen.control(sectionEnd)
       }
       pen.control('<|im_end|>')
@@ -120,13 +112,11 @@ function family({ name, system, behindSystem, thinks, counts, behindId, named }:
     constrain(want) {
       // Several calls are several sections of one, which are read alike; the model counts them.
       const number: Content = { type: 'regex', definition: '[0-9]{1,6}', quoted: false }
-      const tags = want.tools.map(
-        (tool): Tag => ({
-          begin: `${sectionBegin}${callBegin}functions.${tool.flat}:`,
-          content: { type: 'sequence', parts: [number, argumentBegin, jsonContent(tool)] },
-          end: `${callEnd}${sectionEnd}`,
-        }),
-      )
+      const tags = want.tools.map((tool): Tag => ({
+        begin: `${sectionBegin}${callBegin}functions.${tool.flat}:`,
+        content: { type: 'sequence', parts: [number, argumentBegin, jsonContent(tool)] },
+        end: `${callEnd}${sectionEnd}`,
+      }))
       return constraintOf(want, tags, thinks ? '</think>' : undefined)
     },
   }
@@ -162,12 +152,4 @@ function message(pen: Pen, opens: string, role: string, text: string): void {
   pen.control('<|im_middle|>')
   pen.text(text)
   pen.control('<|im_end|>')
-}
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
 }

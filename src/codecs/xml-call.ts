@@ -3,11 +3,12 @@
 import type { Callable } from '../protocol/tools.ts'
 import type { Out } from './family.ts'
 import { type CallOptions, JsonCall } from './json-call.ts'
-import { jsonOfText, onlyString, type Types, typesOfProperty, undecided } from './typed-value.ts'
+import { typesOfProperty } from './typed-value.ts'
+import { ValueStream } from './value-stream.ts'
 
-/** Characters of a name, and of a value that may yet be something else than a string. */
+/** Characters of a name, and of arguments that stand there without tags. */
 const maxName = 8 * 1024
-const maxValue = 1024 * 1024
+const maxStray = 1024 * 1024
 const functionTag = '<function='
 const functionEnd = '</function>'
 const valueTag = '<parameter='
@@ -30,11 +31,9 @@ export class XmlCall {
   readonly #given = new Set<string>()
   /** Text where parameters should stand: all the arguments as JSON, from models that mix formats. */
   #stray = ''
-  #types: Types = undefined
-  /** Of a value: nothing of it came yet; all of it that is held; it is known to be a string. */
+  #value: ValueStream | undefined = undefined
+  /** Nothing of the value came yet. */
   #fresh = false
-  #value = ''
-  #string = false
 
   constructor(
     out: Out,
@@ -134,17 +133,16 @@ export class XmlCall {
     // Neither a value nor the end.
     const next = text.indexOf('<', 1)
     const rest = next < 0 ? '' : text.slice(next)
-    if (this.#stray.length < maxValue) this.#stray += this.#held.slice(0, this.#held.length - rest.length)
+    if (this.#stray.length < maxStray) this.#stray += this.#held.slice(0, this.#held.length - rest.length)
     this.#held = rest
     return this.#held !== ''
   }
   #beginValue(name: string): void {
     this.#out.arguments(`${this.#given.size === 0 ? '{' : ','}${JSON.stringify(name)}:`)
     this.#given.add(name)
-    this.#types = this.#tool && typesOfProperty(this.#tool.parameters, name)
+    const types = this.#tool && typesOfProperty(this.#tool.parameters, name)
+    this.#value = new ValueStream(types, (json) => this.#out.arguments(json))
     this.#fresh = true
-    this.#value = ''
-    this.#string = false
     this.#state = 'value'
   }
   #inValue(): boolean {
@@ -199,18 +197,11 @@ export class XmlCall {
     )
   }
   #say(text: string): void {
-    if (text === '') return
-    if (this.#string) return this.#out.arguments(escaped(text))
-    this.#value += text
-    const types = this.#types
-    const open = onlyString(types) ? false : types && !types.has('string') ? true : undecided(this.#value, types)
-    if (open && this.#value.length < maxValue) return
-    this.#string = true
-    this.#out.arguments(`"${escaped(this.#value)}`)
+    this.#value?.push(text)
   }
   #endValue(rest: string): void {
     this.#say(rest)
-    this.#out.arguments(this.#string ? '"' : jsonOfText(this.#value, this.#types))
+    this.#value?.end()
     this.#state = 'between'
   }
   #over(): void {
@@ -244,7 +235,6 @@ function heldBack(text: string): number {
   }
   return 0
 }
-const escaped = (text: string): string => JSON.stringify(text).slice(1, -1)
 function isObject(text: string): boolean {
   try {
     const value: unknown = JSON.parse(text)

@@ -6,10 +6,12 @@ import type { Settings } from '../protocol/request.ts'
 import { callables, chosen, type Callable } from '../protocol/tools.ts'
 import { Arrivals } from '../turn/arrivals.ts'
 import type { Chain } from '../turn/chain.ts'
-import type { Call, Chunk, Engine } from '../turn/ports.ts'
+import type { Call, Chunk, Engine, Prompt } from '../turn/ports.ts'
 import type { Act } from './scenario-act.ts'
 import { behave } from './scenario-behaviour.ts'
+import { itemsOf } from './scenario-items.ts'
 import { PrefixCache } from './simulated-cache.ts'
+import { RunCache, speakIds } from './simulated-ids.ts'
 import { Faults, injectedFault, markedFault } from './simulated-faults.ts'
 import { type Head, headOf, promptText, seenOf } from './scenario-prompt.ts'
 import { loadScenario, type Scenario, scenarioSchema } from './scenario.ts'
@@ -32,6 +34,8 @@ export const simulatedOptions = z.strictObject({
   scenario: z.union([z.string().min(1), scenarioSchema]).optional(),
   /** A short reasoning item before everything else. */
   reasoning: z.boolean().default(false),
+  /** Take ids, made by the codec of the model, and give ids. */
+  tokens: z.boolean().default(false),
   /** Keep what was received, for tests. */
   record: z.boolean().default(false),
   faults: z.array(injectedFault).max(100).default([]),
@@ -52,6 +56,8 @@ export type Got = {
   readonly tools: readonly string[]
   readonly cached: number
   readonly generate: boolean
+  /** With the option `tokens`: the ids, in place of the text. */
+  readonly ids?: readonly number[]
 }
 export interface SimulatedProbe {
   /** The last 1,000 calls, oldest first; none without the option `record`. */
@@ -73,19 +79,21 @@ export function simulated(options: SimulatedOptions = {}, id = 'simulated'): Eng
 
 class Simulated implements Engine, SimulatedProbe {
   readonly id: string
-  readonly takes = 'items'
+  readonly takes: 'items' | 'tokens'
   readonly got: Got[] = []
   calls = 0
   aborted = 0
   readonly #running = new Set<Generation>()
   readonly #options: Options
   readonly #cache: PrefixCache
+  readonly #runs = new RunCache()
   readonly #faults: Faults
   readonly #scenario: Scenario | undefined
 
   constructor(id: string, options: Options) {
     this.id = id
     this.#options = options
+    this.takes = options.tokens ? 'tokens' : 'items'
     this.#cache = new PrefixCache(options.cacheItems)
     this.#faults = new Faults(options.faults, options.seed)
     this.#scenario = options.scenario === undefined ? undefined : loadScenario(options.scenario)
@@ -113,7 +121,7 @@ class Simulated implements Engine, SimulatedProbe {
     this.calls++
     this.#running.add(generation)
     try {
-      await this.#compute(call, arrivals, stop)
+      await (call.prompt ? this.#computeIds(call, call.prompt, arrivals, stop) : this.#compute(call, arrivals, stop))
       arrivals.end()
     } catch (e) {
       if (e === stopped) this.aborted++
@@ -148,6 +156,33 @@ class Simulated implements Engine, SimulatedProbe {
     stop.check()
     this.#cache.learn(head, chain, speech.items)
   }
+  async #computeIds(call: Call, prompt: Prompt, arrivals: Arrivals, stop: Stop): Promise<void> {
+    const { ttftMs, prefillTokensPerSecond, tokensPerSecond, batch, context } = this.#options
+    const { id, chain, settings, generate, principal } = call
+    const { all, choice } = offered(settings, chain)
+    const input = prompt.run.length
+    if (input >= context) throw tooLong(input, context)
+    const cached = this.#runs.cached(principal.owner, prompt.run)
+    if (this.#options.record)
+      this.#record({ id, prompt: '', tools: all.map((t) => t.flat), cached, generate, ids: [...prompt.run.view()] })
+    const acts = generate ? this.#acts(settings, chain, all, choice) : []
+    const { items, pause, finish } = itemsOf(acts, `${seenOf(chain).turns}`)
+    const ids = generate ? await prompt.written(items) : []
+    const fault = generate ? this.#fault(chain) : undefined
+    const prefill = prefillTokensPerSecond === 0 ? 0 : ((input - cached) * 1000) / prefillTokensPerSecond
+    const wait = prefill + pause + (generate ? ttftMs : 0)
+    if (wait > 0) await stop.wait(wait)
+    this.#runs.learn(principal.owner, prompt.run)
+    const limit = Math.min(settings.max_output_tokens ?? Infinity, context - input)
+    const spoken = await speakIds(ids, arrivals, stop, { rate: tokensPerSecond, batch, limit }, fault)
+    if (spoken.finish === undefined) return
+    this.#runs.learn(principal.owner, prompt.run, Array.from(ids).slice(0, spoken.output))
+    void arrivals.push({
+      usage: { input, cached, output: spoken.output, reasoning: 0 },
+      finish: spoken.finish === 'stop' ? (finish ?? 'stop') : spoken.finish,
+      warm: id,
+    })
+  }
   #acts(settings: Settings, chain: Chain, all: readonly Callable[], choice: ReturnType<typeof chosen>): Act[] {
     const seen = seenOf(chain)
     const { rounds, reasoning } = this.#options
@@ -165,11 +200,7 @@ class Simulated implements Engine, SimulatedProbe {
     const input = head.weight + chain.weight
     const { context } = this.#options
     if (input <= context) return input
-    throw new ApiError(
-      'context_length_exceeded',
-      `The prompt has about ${input} tokens; the simulated engine takes ${context}.`,
-      'input',
-    )
+    throw tooLong(input, context)
   }
   #record(got: Got): void {
     this.got.push(got)
@@ -177,6 +208,12 @@ class Simulated implements Engine, SimulatedProbe {
   }
 }
 
+const tooLong = (input: number, context: number): ApiError =>
+  new ApiError(
+    'context_length_exceeded',
+    `The prompt has about ${input} tokens; the simulated engine takes ${context}.`,
+    'input',
+  )
 /** All tools of a turn, and those that `tool_choice` leaves. Throws where it leaves none although one must be called. */
 function offered(settings: Settings, chain: Chain): { all: readonly Callable[]; choice: ReturnType<typeof chosen> } {
   const all = callables(settings.tools, chain.tools)

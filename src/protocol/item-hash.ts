@@ -11,28 +11,43 @@ const unseen = new Set(['id', 'status', 'encrypted_content', 'created_by'])
 
 function contentOf(item: Item): string {
   switch (item.type) {
-    case 'message':
-      return JSON.stringify(['message', item.role, item.phase ?? null, ...item.content.map(partOf)])
+    case 'message': {
+      const { role, phase, content } = item
+      return field(item.type) + field(role) + field(phase) + partsOf(content)
+    }
     case 'reasoning':
-      return JSON.stringify(['reasoning', textOf(item.content?.length ? item.content : item.summary)])
+      return field(item.type) + field(textOf(item.content?.length ? item.content : item.summary))
     case 'function_call':
-      return JSON.stringify(['function_call', item.call_id, item.namespace ?? null, item.name, item.arguments])
+      return field(item.type) + field(item.call_id) + field(item.namespace) + field(item.name) + field(item.arguments)
     case 'custom_tool_call':
-      return JSON.stringify(['custom_tool_call', item.call_id, item.namespace ?? null, item.name, item.input])
+      return field(item.type) + field(item.call_id) + field(item.namespace) + field(item.name) + field(item.input)
     case 'function_call_output':
     case 'custom_tool_call_output': {
       const { output } = item
-      return JSON.stringify([item.type, item.call_id, typeof output === 'string' ? output : output.map(partOf)])
+      return field(item.type) + field(item.call_id) + (typeof output === 'string' ? field(output) : partsOf(output))
     }
     default:
-      return JSON.stringify([item.type, sorted(item)])
+      return field(item.type) + rest(item)
   }
 }
+/** A text with its length in front, so that no two lists of fields are written alike. Escaped like JSON it would take longer. */
+function field(text: string | null | undefined): string {
+  if (text === null || text === undefined) return '-'
+  // The hash is one of UTF-8, in which all lone surrogates are the same. Node has the method; ES2023 has not.
+  if (!(text as unknown as { isWellFormed(): boolean }).isWellFormed()) return `!${field(JSON.stringify(text))}`
+  return `${text.length}:${text}`
+}
+/** What is neither text nor often there. */
+const rest = (value: unknown): string => `{${field(JSON.stringify(sorted(value)))}`
+
 /** Text as it is; pictures and files by all that names them. */
-function partOf(part: { readonly type: string }): unknown {
-  const { type, prompt_cache_breakpoint: _, annotations: __, logprobs: ___, ...rest } = part as Record<string, unknown>
-  if (typeof rest['text'] === 'string') return rest['text']
-  return [type, sorted(rest)]
+function partsOf(parts: readonly { readonly type: string }[]): string {
+  let all = '['
+  for (const part of parts) {
+    const { prompt_cache_breakpoint: _, annotations: __, logprobs: ___, ...named } = part as Record<string, unknown>
+    all += typeof named['text'] === 'string' ? field(named['text']) : rest(named)
+  }
+  return all
 }
 /** With keys in order, and without what no model sees. */
 function sorted(value: unknown): unknown {

@@ -1,5 +1,6 @@
 // The store in SQL, through Kysely: responses and their items, by owner, with retention. What is special about SQLite
 // stands in sqlite.ts, the tables in schema.ts.
+import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Kysely, Migrator, sql, type Transaction } from 'kysely'
 import { newId } from '../protocol/ids.ts'
@@ -42,6 +43,30 @@ export async function sqliteStore(options: SqliteOptions): Promise<SqlStore> {
     throw error
   }
   return new Sql(db, file, options)
+}
+
+/** Reads a file that a server has made, perhaps while it runs. Throws with a sentence that says what to do. */
+export async function sqliteReader(path: string): Promise<Store> {
+  if (!existsSync(path))
+    throw new Error(`There is no store at ${path}; say with --data or -c where the server keeps its data.`)
+  const file = await openSqlite({ path, synchronous: 'normal', maxBytes: 1, lockMs: 5000, readOnly: true })
+  const db = new Kysely<Tables>({ dialect: file.dialect })
+  try {
+    const { rows } = await file.attempt(
+      async () => await sql<{ name: string }>`select name from schema_version order by name`.execute(db),
+    )
+    if (rows.map(({ name }) => name).join() !== Object.keys(migrations).join())
+      throw new Error(
+        `The store file ${path} was written by another version of the server; use that version's program.`,
+      )
+  } catch (error) {
+    await db.destroy()
+    if (error instanceof Error && error.message.startsWith('no such table'))
+      throw new Error(`The file ${path} is no store of this server.`, { cause: error })
+    throw error
+  }
+  // Keeping for ever: a reader deletes nothing.
+  return new Sql(db, file, { path, maxAgeDays: 0 })
 }
 
 async function migrate(db: Kysely<Tables>, path: string): Promise<void> {

@@ -14,6 +14,8 @@ export type FileOptions = {
   readonly maxBytes: number
   /** Longest to wait for another process's lock. */
   readonly lockMs: number
+  /** Neither made nor changed. */
+  readonly readOnly?: boolean
 }
 export type SqliteFile = {
   readonly dialect: SqliteDialect
@@ -45,6 +47,10 @@ export async function openSqlite(options: FileOptions): Promise<SqliteFile> {
       }
   }
   const { db, inode } = await attempt(async () => {
+    if (options.readOnly) {
+      const { ino } = await stat(path)
+      return { db: new Database(path, { readonly: true, fileMustExist: true, timeout: blockingMs }), inode: ino }
+    }
     await mkdir(dirname(path), { recursive: true, mode: 0o700 })
     // SQLite gives its side files the mode of the main one, so that is made first.
     await (await open(path, 'a', 0o600)).close()

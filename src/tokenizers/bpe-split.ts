@@ -5,9 +5,10 @@ import { longestRun, Matcher } from './bpe-matcher.ts'
 import type { Pieces } from './bpe-pieces.ts'
 import { spent, type Work } from './slices.ts'
 
-/** UTF-16 units that are encoded without a pause. */
-const most = 64 * 1024
+/** UTF-16 units that are encoded without a look at the clock. */
 const window = 16 * 1024
+/** Of texts as people write them, that may take somewhat longer before they are cut. */
+const ordinary = 64 * 1024
 
 type Step = { readonly matcher: Matcher; readonly gaps: boolean }
 
@@ -20,16 +21,17 @@ export class Splitter {
     this.#pieces = pieces
   }
 
-  /** Would it take more than some 10 ms? */
-  isLong(text: string): boolean {
-    return text.length > most || this.#hasLongRun(0, text, 0, text.length)
+  /** What to expect of a text: `short` is done at once, `ordinary` most likely within some 10 ms. */
+  sizeOf(text: string): 'short' | 'ordinary' | 'long' {
+    if (text.length > ordinary || this.#hasLongRun(0, text, 0, text.length)) return 'long'
+    return text.length > window ? 'ordinary' : 'short'
   }
   #hasLongRun(first: number, text: string, from: number, to: number): boolean {
     if (to - from <= longestRun) return false
     return this.#steps.some(({ matcher }, n) => n >= first && matcher.hasLongRun(text, from, to))
   }
 
-  /** Appends the ids of `text`; of a text that is not long. */
+  /** Appends the ids of `text`; of a text without long runs. */
   encode(text: string, out: number[], first = 0): void {
     const step = this.#steps[first]
     if (step === undefined) return this.#pieces.encode(text, out)
@@ -77,7 +79,7 @@ export class Splitter {
         const end = yield* matcher.match(text, at, to)
         if (end < 0) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1
         else {
-          if (gaps) yield* this.#part(first + 1, text, gap, at, ids)
+          if (gaps && at > gap) yield* this.#part(first + 1, text, gap, at, ids)
           yield* this.#part(first + 1, text, at, end, ids)
           gap = at = end
         }
@@ -86,8 +88,12 @@ export class Splitter {
       // An attempt that begins before `limit` sees nothing of the edge, so what it finds here it finds in the whole text.
       const limit = edge === to ? to : edge - matcher.reach
       for (const [begin, end] of matchesOf(matcher.regexp, text.slice(at, edge), at, limit)) {
-        if (gaps) yield* this.#part(first + 1, text, gap, begin, ids)
-        yield* this.#part(first + 1, text, begin, end, ids)
+        if (gaps && begin > gap) yield* this.#part(first + 1, text, gap, begin, ids)
+        if (end - begin > longestRun) yield* this.#part(first + 1, text, begin, end, ids)
+        else {
+          this.encode(text.slice(begin, end), ids.open, first + 1)
+          if (spent()) yield
+        }
         gap = at = end
       }
       at = Math.max(at, limit)

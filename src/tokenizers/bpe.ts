@@ -14,6 +14,9 @@ export type BpeOptions = {
   readonly cacheSize?: number | undefined
 }
 
+/** A text of ordinary size and looks is given this long before its rest becomes a promise. */
+const patienceMs = 25
+
 /** `json`: a parsed `tokenizer.json`. Throws an Error that says what about it this encoder does not do. */
 export function bpeTokenizer(json: unknown, { cacheSize = 100_000 }: BpeOptions = {}): Tokenizer {
   const file = readBpe(json)
@@ -32,7 +35,8 @@ export function bpeTokenizer(json: unknown, { cacheSize = 100_000 }: BpeOptions 
     size: file.size,
     encode: (text) => {
       const whole = wellFormed(text)
-      if (splitter.isLong(whole)) return inSlices(long(whole))
+      const size = splitter.sizeOf(whole)
+      if (size !== 'short') return inSlices(long(whole), size === 'ordinary' ? patienceMs : undefined)
       const out: number[] = []
       splitter.encode(file.nfc ? nfc(whole) : whole, out)
       return out

@@ -12,27 +12,34 @@ let scheduled = false
 /** True when the slice is used up and the work should yield. Always false in `atOnce`. */
 export const spent = (): boolean => performance.now() >= deadline
 
-/** The first slice now, the rest whenever it is their turn. Rejects with what the work throws. */
-export function inSlices<T>(work: Work<T>): Promise<T> {
+/** The first slice now, of `firstMs`; what is not done then is a promise, and goes on whenever it is its turn. */
+export function inSlices<T>(work: Work<T>, firstMs = sliceMs): T | Promise<T> {
+  const first = slice(work, firstMs)
+  if (first.done) return first.value
   return new Promise((resolve, reject) => {
-    const slice = (): void => {
-      deadline = performance.now() + sliceMs
+    const more = (): void => {
       try {
-        for (;;) {
-          const step = work.next()
-          if (step.done) return resolve(step.value)
-          if (spent()) break
-        }
+        const step = slice(work, sliceMs)
+        if (step.done) return resolve(step.value)
+        waiting.push(more)
       } catch (error) {
-        return reject(error)
-      } finally {
-        deadline = Infinity
+        reject(error)
       }
-      waiting.push(slice)
-      schedule()
     }
-    slice()
+    waiting.push(more)
+    schedule()
   })
+}
+function slice<T>(work: Work<T>, ms: number): IteratorResult<undefined, T> {
+  deadline = performance.now() + ms
+  try {
+    for (;;) {
+      const step = work.next()
+      if (step.done || spent()) return step
+    }
+  } finally {
+    deadline = Infinity
+  }
 }
 function schedule(): void {
   if (scheduled || waiting.length === 0) return

@@ -33,7 +33,13 @@ const user = (text: string): Item => ({ type: 'message', role: 'user', content: 
 
 type Pair = readonly [string, string]
 const styles = [
-  { name: 'GLM 4.6', family: glm46, read: reader(glm46, tools), line: '\n', think: (t: string) => `\n<think>${t}</think>` },
+  {
+    name: 'GLM 4.6',
+    family: glm46,
+    read: reader(glm46, tools),
+    line: '\n',
+    think: (t: string) => `\n<think>${t}</think>`,
+  },
   { name: 'GLM 4.7', family: glm47, read: reader(glm47, tools), line: '', think: (t: string) => `${t}</think>` },
 ]
 const callIn =
@@ -91,17 +97,19 @@ describe.each(styles)('what $name writes', ({ read, line, think }) => {
     const open = a.replace('</tool_call>', '')
     expect(said(`${open}${b}<|observation|>`)).toEqual(['ls{"path":"a"}', 'ls{"path":"b"}'])
     expect(said(`${open}<|observation|>`)).toEqual(['ls{"path":"a"}'])
-    expect(said(`${a.replace('</arg_value>', '')}<|observation|>`)).toEqual([`ls{"path":"a${line === '' ? '' : '\\n'}"}`])
+    expect(said(`${a.replace('</arg_value>', '')}<|observation|>`)).toEqual([
+      `ls{"path":"a${line === '' ? '' : '\\n'}"}`,
+    ])
     expect(said(`${a.replace('</arg_key>', '')}<|observation|>`)).toEqual(['ls{"path":"a"}'])
     expect(said('<tool_call>now<|observation|>')).toEqual(['now{}'])
     expect(said('<tool_call>ls<arg_key>path<|observation|>')).toEqual(['ls~'])
     expect(said('<tool_call>ls<arg_key>path</arg_key><|observation|>')).toEqual(['ls~'])
   })
   test('quotes tags without meaning them', () => {
-    expect(said(`${line}Write ‹<tool_call>›ls, then <arg_key> or /nothink.<|user|>`)).toEqual([
+    expect(said(`${think('')}Write ‹<tool_call>›ls, then <arg_key> or /nothink.<|user|>`)).toEqual([
       'text:Write <tool_call>ls, then <arg_key> or /nothink.',
     ])
-    const value = 'x‹</arg_value>›y</arg_value>z<arg_key>k</arg_key>\n<arg_value></tool_call> <tool_call>'
+    const value = 'x‹</arg_value>›y</arg_value>z<arg_key>k</arg_key>\n<arg_value></tool_call> or <tool_call>'
     expect(said(`${call('ls', ['path', value], ['n', '1'])}<|observation|>`)).toEqual([
       `ls${JSON.stringify({ path: value.replaceAll(/[‹›]/g, ''), n: 1 })}`,
     ])
@@ -114,7 +122,7 @@ describe.each(styles)('what $name writes', ({ read, line, think }) => {
     expect(said('<tool_call>ls{"path": "/"}</tool_call><|observation|>')).toEqual(['ls{"path": "/"}'])
   })
   test('is text where nothing is called', () => {
-    expect(said('The <tool_call> tag and `<tool_call>`…</tool_call><|user|>')).toEqual([
+    expect(said(`${think('')}The <tool_call> tag and \`<tool_call>\`…</tool_call><|user|>`)).toEqual([
       'text:The <tool_call> tag and `<tool_call>`…</tool_call>',
     ])
   })
@@ -129,14 +137,37 @@ describe.each(styles)('what $name writes', ({ read, line, think }) => {
         const [last = '', ...front] = short(one.deltas).reverse()
         const all = short(whole.deltas)
         expect(all.slice(0, front.length)).toEqual(front.reverse())
-        expect(all[front.length]?.startsWith(last.replace(/~$/, '')) ?? last === '').toBe(true)
+        expect(all[front.length]?.startsWith(last.replace(/\n?~$/, '')) ?? last === '').toBe(true)
       }
     }
   })
   test('says the same in pieces of any size and as text, whatever it is', () => {
     const part = fc.constantFrom(
-      ...['<think>', '</think>', '<tool_call>', '</tool_call>', '<arg_key>', '</arg_key>', '<arg_value>', '</arg_value>'],
-      ...['ls', 'now', 'raw', 'path', 'n', '\n', ' ', '1', 'true', '{"a": 1}', '{"name": "ls", "arguments": {', '}', '"'],
+      ...[
+        '<think>',
+        '</think>',
+        '<tool_call>',
+        '</tool_call>',
+        '<arg_key>',
+        '</arg_key>',
+        '<arg_value>',
+        '</arg_value>',
+      ],
+      ...[
+        'ls',
+        'now',
+        'raw',
+        'path',
+        'n',
+        '\n',
+        ' ',
+        '1',
+        'true',
+        '{"a": 1}',
+        '{"name": "ls", "arguments": {',
+        '}',
+        '"',
+      ],
       ...['ä🙂', '/nothink', '<tool_response>', '[gMASK]'],
     )
     const joined = ({ deltas }: Read): object[] => {
@@ -172,8 +203,10 @@ describe.each(styles)('the history of $name', ({ family, line, think }) => {
   const settings = settingsOf({ tools })
   const off = settingsOf({ tools, reasoning: { effort: 'none' } })
   const begin = Chain.root('o', 0).add({ response: 'r', from: 'input', items: [user('hi')] })
-  const shown = (chain: Chain, given = settings): string =>
-    codec.tokenizer.decode(fromScratch(codec, chain, given)).replace(/^.*<\/tool_call>(?=<\|user\|>)/s, '')
+  const shown = (chain: Chain, given = settings): string => {
+    const text = codec.tokenizer.decode(fromScratch(codec, chain, given))
+    return text.slice(text.indexOf('<|user|>'))
+  }
   const ids = (items: readonly Item[]): number[] => writtenIds(codec, items, settings, begin)
 
   test('has the token that ended a turn once, whichever it was', () => {
@@ -192,7 +225,13 @@ describe.each(styles)('the history of $name', ({ family, line, think }) => {
     // Cut, ended by another token, or answered by the user all the same.
     const eot = codec.tokenizer.control('<|endoftext|>') ?? -1
     for (const end of [[], [eot], [observation]]) {
-      const other = speakInto(begin, codec, settings, [...spoken.slice(0, -1), ...end], end.length === 0 ? 'length' : 'stop')
+      const other = speakInto(
+        begin,
+        codec,
+        settings,
+        [...spoken.slice(0, -1), ...end],
+        end.length === 0 ? 'length' : 'stop',
+      )
       expect(shown(other.add({ response: 'n', from: 'input', items: [user('on')] }))).toContain(
         `${hi}${called}<|user|>${line}on<|assistant|>`,
       )
@@ -200,7 +239,11 @@ describe.each(styles)('the history of $name', ({ family, line, think }) => {
   })
   test('drops reasoning when the user speaks again', () => {
     const thought: Item = { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'Hm.' }] }
-    const text: Item = { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: 'Ok', annotations: [] }] }
+    const text: Item = {
+      type: 'message',
+      role: 'assistant',
+      content: [{ type: 'output_text', text: 'Ok', annotations: [] }],
+    }
     const chain = speakInto(begin, codec, settings, ids([thought, text]))
     const next = chain.add({ response: 'n', from: 'input', items: [user('on')] })
     const empty = line === '' ? '</think>' : '\n<think></think>\n'
@@ -235,7 +278,11 @@ test.each(styles)('$name is held to tagged values', ({ family, line }) => {
       must: true,
       one: false,
       tags: [
-        { begin: '<tool_call>now', content: { type: 'xml', style: 'glm', schema: now.parameters }, end: '</tool_call>' },
+        {
+          begin: '<tool_call>now',
+          content: { type: 'xml', style: 'glm', schema: now.parameters },
+          end: '</tool_call>',
+        },
         {
           begin: '<tool_call>raw',
           content: {

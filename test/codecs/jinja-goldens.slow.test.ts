@@ -57,7 +57,7 @@ describe.each(families)('%s', (family) => {
         const rendered = template.marks.shown(template.render(given, trusted, new Date(all.today)))
         if (createHash('sha256').update(rendered).digest('hex') !== sha256) {
           wrong++
-          if (process.env['SHOW'] && wrong < 4 && upto === points.at(-1)?.upto) expect.soft(rendered).toBe(text)
+          if (process.env["SHOW"] && wrong < 4 && upto === points.at(-1)?.upto) expect.soft(rendered).toBe(text)
         }
         turns++
       }

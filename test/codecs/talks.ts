@@ -13,7 +13,9 @@ import { Voice } from '../../src/turn/voice.ts'
  * A byte-level BPE tokenizer of a few merges with the control tokens of a family, so that a text can be written in more
  * than one way: `spelt` gives the ids of its bytes.
  */
-export function smallBpe(family: Family): Tokenizer {
+export const smallBpe = (family: Family): Tokenizer => bpeTokenizer(smallBpeJson(family))
+/** Its `tokenizer.json`. */
+export function smallBpeJson(family: Family): object {
   const chars = byteChars()
   const vocab: Record<string, number> = Object.fromEntries(chars.map((c, byte) => [c, byte]))
   const merges: string[] = []
@@ -42,13 +44,13 @@ export function smallBpe(family: Family): Tokenizer {
   const names = [...new Set([...family.needs, ...family.stops, ...family.markers])]
   const first = Object.keys(vocab).length
   const added_tokens = names.map((content, n) => ({ id: first + n, content, special: true, normalized: false }))
-  return bpeTokenizer({
+  return {
     model: { type: 'BPE', vocab, merges },
     added_tokens,
     normalizer: null,
     pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: true, trim_offsets: true },
     decoder: { type: 'ByteLevel' },
-  })
+  }
 }
 /** The same text in other ids: byte by byte. */
 export const spelt = (ids: readonly number[], tokenizer: Tokenizer): number[] =>

@@ -127,10 +127,11 @@ describe('a byte-level BPE tokenizer', () => {
     },
   )
   it('answers at once for a text, and later for one that would hold the loop', async () => {
-    expect(small.encode('the quick fox\n'.repeat(4000))).not.toBeInstanceOf(Promise)
-    const long = small.encode('a'.repeat(20_000))
+    expect(small.encode('the quick fox\n'.repeat(1000))).not.toBeInstanceOf(Promise)
+    const input = 'a'.repeat(1_000_000)
+    const long = small.encode(input)
     expect(long).toBeInstanceOf(Promise)
-    expect(small.decode(await long)).toBe('a'.repeat(20_000))
+    expect(small.decode(await long) === input).toBe(true)
   })
 
   const refused: readonly (readonly [string, Record<string, unknown>, string])[] = [
