@@ -6,6 +6,9 @@ import type { Chunk, Decoder, Delta, Finish, TextStream, Tokenizer } from '../tu
 import type { Family, Out, Parser } from './family.ts'
 import { Seek } from './seek.ts'
 
+/** The control tokens of a format. */
+export type Spelling = Pick<Family, 'needs' | 'stops' | 'markers'>
+
 export class ItemDecoder implements Decoder {
   readonly ids: number[] = []
   reasoning = 0
@@ -24,7 +27,7 @@ export class ItemDecoder implements Decoder {
   #before = 0
   #held = 0
 
-  constructor(family: Family, parser: Parser, tokenizer: Tokenizer, tools: readonly Callable[], mute: boolean) {
+  constructor(family: Spelling, parser: Parser, tokenizer: Tokenizer, tools: readonly Callable[], mute: boolean) {
     this.#parser = parser
     this.#tokenizer = tokenizer
     this.#out = new Speech(

@@ -126,21 +126,21 @@ function leastTools(template: ChatTemplate): readonly Callable[] {
   }
 }
 
-/** What may open the model's turn: behind a user's message, and behind an output. The longest first. */
+/** What opens the model's turn: behind a user's message, and behind an output where that is known. */
 export function openingsOf(template: ChatTemplate, mapping: Mapping, effort: string | null, date: number): string[] {
-  const found = new Set<string>()
+  const found: string[] = []
   const least = leastTools(template)
   for (const items of [[user], [user, call(1), output(1)]]) {
     try {
       const asked = { items, instructions: null, tools: items.length > 1 ? [tool] : least, effort, date }
       const opened = write(template, mapping, { ...asked, opened: true })
       const bare = write(template, mapping, { ...asked, opened: false })
-      if (opened.startsWith(bare)) found.add(opened.slice(bare.length))
+      found.push(opened.startsWith(bare) ? opened.slice(bare.length) : '')
     } catch (e) {
       if (!(e instanceof ApiError)) throw e
     }
   }
-  return [...found].toSorted((a, b) => b.length - a.length)
+  return found
 }
 /** The first control token that stands behind an answer: what a model ends its turn with. */
 export function stopOf(template: ChatTemplate, mapping: Mapping): string | undefined {

@@ -79,7 +79,9 @@ function difference(family: Family, { name }: Sample, ours: string, theirs: stri
   return `in a conversation ${name} the template writes ${near(theirs)} where '${family.name}' writes ${near(ours)}, at character ${at}`
 }
 function controlAtStart({ needs, stops, markers }: Family, text: string): string | undefined {
-  return [...needs, ...stops, ...markers].find((name) => text.startsWith(name))
+  const found = [...needs, ...stops, ...markers].find((name) => text.startsWith(name))
+  // What opens every message is none.
+  return found !== undefined && text.split(found).length === 2 ? found : undefined
 }
 
 /** The whole prompt of a family, control tokens by name. */
