@@ -178,7 +178,7 @@ export class Conversation {
     const { prompt } = this.#voice
     if (!prompt) throw new Error('nothing is encoded')
     const call = { id: 'resp', settings: this.#create.settings, principal, generate: true }
-    return this.#engine.body(call, prompt, 'generate').length
+    return this.#engine.body(call, prompt, 'generate').reduce((sum, part) => sum + part.length, 0)
   }
 }
 /** As it comes in: every string its own, nothing shared with another conversation. */

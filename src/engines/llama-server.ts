@@ -127,8 +127,8 @@ class LlamaServer implements Engine {
       )
     return refusal(who(this.#wire), answer, 'answer as a llama-server does')
   }
-  /** The request's bytes: the ids' digits are copied from the run. */
-  #body(call: Call, prompt: Prompt, slot: number | undefined): Buffer {
+  /** The request's bytes: the ids' digits are those of the run. */
+  #body(call: Call, prompt: Prompt, slot: number | undefined): readonly Buffer[] {
     const { settings, generate } = call
     const { model, body } = this.#options
     const fields: Record<string, unknown> = { ...body }

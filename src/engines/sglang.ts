@@ -233,8 +233,8 @@ export class SglangEngine implements Engine {
       arrivals,
     )
   }
-  /** The request's bytes: what was written in earlier turns is only copied. */
-  body(call: Pick<Call, 'settings' | 'principal' | 'generate'>, prompt: Prompt, plan: Plan, rid: string): Buffer {
+  /** The request's bytes: those of earlier turns are used as they are. */
+  body(call: Pick<Call, 'settings' | 'principal' | 'generate'>, prompt: Prompt, plan: Plan, rid: string): readonly Buffer[] {
     const { run, stops } = prompt
     const { settings } = call
     const rest = {

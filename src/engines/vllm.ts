@@ -213,8 +213,8 @@ export class VllmEngine implements Engine {
       arrivals,
     )
   }
-  /** The request's bytes: what was written in earlier turns is only copied. */
-  body(call: Pick<Call, 'id' | 'settings' | 'principal' | 'generate'>, prompt: Prompt, door: Door): Buffer {
+  /** The request's bytes: those of earlier turns are used as they are. */
+  body(call: Pick<Call, 'id' | 'settings' | 'principal' | 'generate'>, prompt: Prompt, door: Door): readonly Buffer[] {
     const { settings } = call
     const bound = call.generate ? boundOf(settings, prompt.run.length, this.#context) : 1
     const sampling = {

@@ -33,10 +33,10 @@ export const tokenWire = {
   requests: ms(512),
 }
 
-/** The request around ids that were written before: they are only copied. `ids`: `1,2,3`. */
-export function bodyOf(field: string, ids: Buffer, rest: Readonly<Record<string, unknown>>): Buffer {
+/** The request around ids that were written before, in parts: those of a long prompt are not even copied. `ids`: `1,2,3`. */
+export function bodyOf(field: string, ids: Buffer, rest: Readonly<Record<string, unknown>>): readonly Buffer[] {
   const tail = JSON.stringify(rest).slice(1)
-  return Buffer.concat([Buffer.from(`{"${field}":[`), ids, Buffer.from(tail === '}' ? ']}' : `],${tail}`)])
+  return [Buffer.from(`{"${field}":[`), ids, Buffer.from(tail === '}' ? ']}' : `],${tail}`)]
 }
 /** Fields that both servers spell alike. `fallback`: what the operator has set for requests that leave it open. */
 export function samplingOf(settings: Settings, fallback: Readonly<Record<string, unknown>>): Record<string, unknown> {
@@ -93,7 +93,7 @@ export class Told {
 }
 export type TokenRequest = {
   readonly path: string
-  readonly body: Buffer
+  readonly body: readonly Buffer[]
   /** The output is not wanted: the prompt was to be brought into the cache. */
   readonly silent: boolean
   readonly lingerMs: number

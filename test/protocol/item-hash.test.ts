@@ -21,7 +21,7 @@ const item: fc.Arbitrary<Item> = fc.oneof(
   }),
   fc.record({
     type: fc.constant('reasoning' as const),
-    summary: fc.constant([]),
+    summary: fc.constant<never[]>([]),
     content: fc.array(fc.record({ type: fc.constant('reasoning_text' as const), text }), {
       minLength: 1,
       maxLength: 1,
