@@ -1,7 +1,26 @@
 // Two lists of items, side by side: how far they are the same to a model, and how the first that differs does.
-import type { Cause, Place } from './explain.ts'
 import { extendHash } from './protocol/item-hash.ts'
 import { type Item, textOf } from './protocol/items.ts'
+
+/** `item`: of the conversation, 0 the first. `opening`: where the model's turn begins. */
+export type Place =
+  | { readonly in: 'model' }
+  | { readonly in: 'opening' }
+  | { readonly in: 'head'; readonly part: 'instructions' | 'tools' | 'date' | 'reasoning.effort' | 'system' }
+  | {
+      readonly in: 'item'
+      readonly item: number
+      readonly type: string
+      readonly role?: string | undefined
+      readonly call_id?: string | undefined
+      readonly name?: string | undefined
+    }
+export type Cause =
+  | 'model'
+  | ('date' | 'clock' | 'instructions' | 'tools' | 'order' | 'effort')
+  | ('old clock' | 'edited' | 'removed' | 'inserted')
+  | 'reasoning'
+  | 'written'
 
 /** Items at the start that say the same to a model. */
 export function sameItems(a: readonly Item[], b: readonly Item[]): number {

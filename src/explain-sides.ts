@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { openSeal } from './access/seal.ts'
 import type { Config } from './config.ts'
 import { ApiError } from './protocol/errors.ts'
-import type { Item } from './protocol/items.ts'
 import { type Create, parseCreate, type Settings } from './protocol/request.ts'
 import type { Response } from './protocol/response.ts'
 import { createStore, openStore } from './registry.ts'
@@ -38,10 +37,10 @@ export async function readSides(config: Config, given: readonly Given[]): Promis
   const [one, two] = given
   if (!one) throw new Error('Give two requests, or the id of a response.')
   const requests = new Map(given.map((side) => [side, 'body' in side ? parsed(side) : undefined]))
-  const stored = given.some((side) => 'response' in side || needsStore(requests.get(side)))
+  const fromStore = given.some((side) => 'response' in side || needsStore(requests.get(side)))
   const principals = principalsOf(config)
-  const seal = await opener(config, principals)
-  const store = stored
+  const seal = await openerOf(config, principals)
+  const store = fromStore
     ? await openStore(config)
     : await createStore({ ...config, store: { ...config.store, kind: 'memory' } })
   const reader = new Reader(store, principals, seal)
@@ -79,27 +78,37 @@ const principalsOf = ({ keys }: Config): Principal[] =>
     owner: `${tenant}/${id}`,
   }))
 
-/** Opens what this server sealed, for whichever tenant; makes no key file. What stays sealed is counted. */
-async function opener(
-  { data, store }: Config,
-  principals: readonly Principal[],
-): Promise<Seal & { readonly failed: number }> {
+async function openerOf({ data, store }: Config, principals: readonly Principal[]): Promise<Opener> {
   const keyFile = join(data, 'seal.key')
+  // Opening it would make it.
   const seal = store.kind === 'sqlite' && existsSync(keyFile) ? await openSeal({ keyFile }) : undefined
-  const tenants = [...new Set(principals.map(({ tenant }) => tenant))]
-  return {
-    failed: 0,
-    seal: () => '',
-    open(sealed, _, kind) {
-      for (const tenant of seal ? tenants : [])
-        try {
-          return seal?.open(sealed, tenant, kind)
-        } catch {
-          // Perhaps another tenant's.
-        }
-      Object.assign(this, { failed: this.failed + 1 })
-      return undefined
-    },
+  return new Opener(
+    seal,
+    principals.map(({ tenant }) => tenant),
+  )
+}
+/** Opens what this server sealed for any of its tenants, seals nothing, and counts what stays sealed. */
+class Opener implements Seal {
+  failed = 0
+  readonly #seal: Seal | undefined
+  readonly #tenants: ReadonlySet<string>
+  constructor(seal: Seal | undefined, tenants: readonly string[]) {
+    this.#seal = seal
+    this.#tenants = new Set(tenants)
+  }
+  seal(): string {
+    throw new Error('Nothing is sealed here.')
+  }
+  open(sealed: string, _: string, kind: 'reasoning' | 'compaction'): string | undefined {
+    for (const tenant of this.#tenants)
+      try {
+        const text = this.#seal?.open(sealed, tenant, kind)
+        if (text !== undefined) return text
+      } catch {
+        // Perhaps another tenant's.
+      }
+    this.failed++
+    return undefined
   }
 }
 
@@ -176,7 +185,7 @@ function sideOf(name: string, settings: Settings, { named, seen, fresh, compact 
 function requestOf({ response, input, parent }: Stored): Create {
   return {
     settings: settingsOf(response),
-    input: input as readonly Item[],
+    input,
     previous: parent,
     lane: undefined,
     store: true,

@@ -1,7 +1,7 @@
 // Where two prompts part, why, what that costs, and what to do: what `continuo explain` says. By tokens where a codec writes
 // the prompts, else by items and settings. Unlike the log it quotes.
 import type { Side } from './explain-sides.ts'
-import { itemDifference, placeOf, quoted, sameItems } from './explain-items.ts'
+import { type Cause, itemDifference, type Place, placeOf, quoted, sameItems } from './explain-items.ts'
 import type { Item } from './protocol/items.ts'
 import { toolsJson } from './protocol/known-tools.ts'
 import { differ } from './registry-codecs.ts'
@@ -9,27 +9,15 @@ import type { Chain } from './turn/chain.ts'
 import type { Codec, Tokenizer } from './turn/ports.ts'
 import { weigh, weighText } from './turn/weigh.ts'
 
-/** `item`: of the conversation, 0 the first. `opening`: where the model's turn begins. */
-export type Place =
-  | { readonly in: 'model' | 'opening' }
-  | { readonly in: 'head'; readonly part: 'instructions' | 'tools' | 'date' | 'reasoning.effort' | 'system' }
-  | {
-      readonly in: 'item'
-      readonly item: number
-      readonly type: string
-      readonly role?: string | undefined
-      readonly call_id?: string | undefined
-      readonly name?: string | undefined
-    }
+export type { Cause, Place } from './explain-items.ts'
+
 /** A run of text; `control`: one control token by its name. */
 export type Run = { readonly text: string; readonly control: boolean }
-export type Around = { readonly common: readonly Run[]; readonly first: readonly Run[]; readonly second: readonly Run[] }
-export type Cause =
-  | 'model'
-  | ('date' | 'clock' | 'instructions' | 'tools' | 'order' | 'effort')
-  | ('old clock' | 'edited' | 'removed' | 'inserted')
-  | 'reasoning'
-  | 'written'
+export type Around = {
+  readonly common: readonly Run[]
+  readonly first: readonly Run[]
+  readonly second: readonly Run[]
+}
 export type Explanation = {
   /** Ids of the codec's vocabulary; `bytes` where its engine is sent text; `estimated tokens` without a codec. */
   readonly unit: 'tokens' | 'bytes' | 'estimated tokens'

@@ -19,9 +19,12 @@ import { settings as usual, userMessage } from '../talk.ts'
 
 const principal = { tenant: 'bench', key: 'bench', owner: 'bench/bench' }
 const seal = memorySeal()
-const index = new PrefixIndex({ keepBytes: 256 * 1024 * 1024, keepMs: 3_600_000 })
-const near = { seal, index, settle: new Settle(memoryStore(), 1000, () => {}) }
+const settle = new Settle(memoryStore(), 1000, () => {})
 const continued = new Continuations(1)
+
+/** What lives as long as a server. */
+export type Server = { readonly codec: Codec; readonly engine: VllmEngine; readonly index: PrefixIndex }
+export const newIndex = (): PrefixIndex => new PrefixIndex({ keepBytes: 1024 ** 3, keepMs: 3_600_000 })
 
 let turns = 0
 /** Numbers everything, so that no two conversations and no two turns are the same. */
@@ -43,9 +46,8 @@ function said(text: string): Item[] {
 }
 
 export class Conversation {
+  readonly #server: Server
   readonly #model: Model
-  readonly #codec: Codec
-  readonly #engine: VllmEngine
   #chain: Chain
   #voice: Voice
   #create: Create
@@ -53,17 +55,17 @@ export class Conversation {
   #end = 0
   #made: Output | undefined
 
-  private constructor(codec: Codec, engine: VllmEngine) {
-    this.#codec = codec
-    this.#engine = engine
+  private constructor(server: Server) {
+    const { engine, codec } = server
+    this.#server = server
     this.#model = { name: usual.model, engine, codec, context: undefined }
     this.#create = parseCreate(sent({ input: [userMessage(`Find out what makes project ${next()} slow.`)] }))
     this.#chain = Chain.root(principal.owner)
     this.#voice = this.#listen(this.#take(this.#create))
   }
   /** Encoded up to its first prompt. */
-  static async begin(codec: Codec, engine: VllmEngine): Promise<Conversation> {
-    const begun = new Conversation(codec, engine)
+  static async begin(server: Server): Promise<Conversation> {
+    const begun = new Conversation(server)
     await begun.#voice.encode()
     return begun
   }
@@ -73,17 +75,15 @@ export class Conversation {
   get ids(): Uint32Array {
     return this.#voice.encoded?.prompt.view() ?? new Uint32Array(0)
   }
-  get items(): number {
-    return this.#chain.all().length
-  }
-  get chain(): Chain {
-    return this.#chain
+  get items(): Item[] {
+    return this.#chain.all()
   }
   /** A turn of the model and the answer to its call, up to the next request. */
   async step(text: string): Promise<void> {
     await this.speak(text)
     await this.append(this.answer(text))
   }
+  /** Until it has so many tokens. */
   async grow(tokens: number, text: () => string): Promise<void> {
     while (this.tokens < tokens) await this.step(text())
   }
@@ -93,7 +93,7 @@ export class Conversation {
     const settings = this.#create.settings
     const id = `resp_${next()}`
     const output = new Output(id, this.#create, new Log(id, principal.owner, 1e7), principal, seal)
-    const ids = await this.#codec.written(said(text), settings, this.#chain)
+    const ids = await this.#server.codec.written(said(text), settings, this.#chain)
     const deltas = [...this.#voice.deltas({ tokens: Array.from(ids) }), ...this.#voice.rest('stop')]
     for (const delta of deltas) {
       output.apply(delta)
@@ -126,7 +126,6 @@ export class Conversation {
   /** A client that sends everything: its next request, in which all but the answer is known here. */
   resend(answer: readonly Item[]): string {
     this.#chain = this.#kept()
-    index.add(this.#chain)
     const all = (this.#chain.since(undefined) ?? []).flatMap((link) => link.wire)
     return JSON.stringify({ ...usual, store: false, input: [...all, ...answer] })
   }
@@ -152,16 +151,20 @@ export class Conversation {
   #kept(): Chain {
     const output = this.#made
     if (!output) throw new Error('the model has not spoken')
-    return this.#chain.add({
+    const chain = this.#chain.add({
       response: output.id,
       from: 'model',
       items: output.seen,
       wire: output.items,
       generated: this.#voice.generated(this.#end),
     })
+    this.#server.index.add(chain)
+    return chain
   }
   #take(request: Create): Chain {
-    const { known, held, seen, fresh } = now(resolve(request, principal, continued, near))
+    const { known, held, seen, fresh } = now(
+      resolve(request, principal, continued, { seal, settle, index: this.#server.index }),
+    )
     this.#chain = known.add({
       response: `resp_${next()}`,
       from: 'input',
@@ -178,7 +181,7 @@ export class Conversation {
     const { prompt } = this.#voice
     if (!prompt) throw new Error('nothing is encoded')
     const call = { id: 'resp', settings: this.#create.settings, principal, generate: true }
-    return this.#engine.body(call, prompt, 'generate').reduce((sum, part) => sum + part.length, 0)
+    return this.#server.engine.body(call, prompt, 'generate').reduce((sum, part) => sum + part.length, 0)
   }
 }
 /** As it comes in: every string its own, nothing shared with another conversation. */

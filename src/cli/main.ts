@@ -2,6 +2,7 @@
 // The program `continuo`: names its commands and hands over to them. Nothing is loaded before it is needed.
 import { Command } from 'commander'
 import { agentCommand } from './agent.ts'
+import { explainCommand } from './explain.ts'
 import { version } from '../version.ts'
 import { configOptions, type ConfigOptions } from './options.ts'
 
@@ -12,6 +13,7 @@ Examples:
   continuo serve -c team.yaml --port 9000            serve as a file says, on another port
   PORT=9000 CONTINUO_LOG_LEVEL=debug continuo        the same kind of thing by environment
   continuo doctor                                    say where every value comes from, and try everything once
+  continuo explain first.json second.json            say where two prompts part, and what to do about it
   continuo agent "list the files here"               a small agent that works over the socket
 
 Flags win over the environment, the environment over the file, the file over the defaults; docs/config.md has them all.
@@ -34,6 +36,7 @@ configOptions(program.command('serve', { isDefault: true }))
   })
 
 agentCommand(program)
+explainCommand(program)
 
 configOptions(program.command('doctor'))
   .description(

@@ -18,7 +18,7 @@ import { isMark } from './jinja-marks.ts'
 import type { Mapping } from './jinja-messages.ts'
 import { mappingOf, openingsOf, stopOf, write } from './jinja-probe.ts'
 import { ChatTemplate, type Variables } from './jinja-template.ts'
-import { kindBehind, pieceOf, turnOf } from './turns.ts'
+import { kindBehind, pieceOf, segmentOf, textOfParts, turnOf } from './turns.ts'
 import { wantOf } from './want.ts'
 
 export type JinjaOptions = {
@@ -106,6 +106,22 @@ export class JinjaCodec implements Codec {
     if (opening instanceof Promise || fresh.some((ids) => ids instanceof Promise))
       return Promise.all([Promise.all(fresh), opening]).then(([all, tail]) => finish(all, tail))
     return finish(fresh as ArrayLike<number>[], opening)
+  }
+  /** An item starts at the control token, or the text between two, in which its first words stand: one render tells no more. */
+  async layout(chain: Chain, settings: Settings): Promise<{ ids: Uint32Array; starts: number[] }> {
+    const text = this.#write(chain, baseOf(chain, settings))
+    const items = chain.all().map((item) => wordsOf(item))
+    const ids: number[] = []
+    const starts: number[] = []
+    for (const [n, unit] of this.#units(text, chain).entries()) {
+      const shown = typeof unit === 'number' ? '' : typeof unit === 'string' ? unit : this.tokenizer.decode(unit)
+      while (starts.length < items.length && shown.includes(items[starts.length] ?? '')) starts.push(ids.length)
+      for (const id of await encodeAll([unit].flatMap((u) => (typeof u === 'object' ? [...u] : u)), this.tokenizer))
+        ids.push(id)
+      if (n % 256 === 255) await new Promise((resolve) => setImmediate(resolve))
+    }
+    while (starts.length < items.length) starts.push(ids.length)
+    return { ids: Uint32Array.from(ids), starts }
   }
   decoder(settings: Settings, chain: Chain): Decoder {
     const { head, tools } = this.#asked(settings, chain)
@@ -274,6 +290,16 @@ function brokeAt(chain: Chain, cached: Encoded, was: Base, base: Base, prompt: T
   if (at >= known.length) return undefined
   const why = difference(was, base) ?? 'the chat template writes the history otherwise than before'
   return { at, item: undefined, why }
+}
+/** The first words of an item that a template is likely to show. */
+function wordsOf(item: Item): string {
+  const piece = pieceOf(item, namingOf([]))
+  const segment = segmentOf(item, () => undefined)
+  const text =
+    piece?.kind === 'call'
+      ? piece.name
+      : (piece?.text ?? (segment?.kind === 'system' ? segment.text : segment && 'parts' in segment ? textOfParts(segment.parts) : ''))
+  return text.trim().slice(0, 40).split('\n')[0] ?? ''
 }
 const tokenName = (value: unknown): string | undefined =>
   typeof value === 'object' && value !== null && 'content' in value

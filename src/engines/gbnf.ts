@@ -111,7 +111,10 @@ class Grammar {
     if (must) {
       if (one) return sequence(gap, every)
       const rest = this.#rules.reserve('tags')
-      this.#rules.set(rest, choice(sequence(inner, optional(sequence(gap, { type: 'rule', name: rest }))), final))
+      const more: Expression = sequence(gap, { type: 'rule', name: rest })
+      // Where calls end the turn, whatever else there is only leads up to one.
+      const ends = made.some((tag) => tag.last)
+      this.#rules.set(rest, choice(sequence(inner, ends ? more : optional(more)), final))
       return sequence(gap, { type: 'rule', name: rest })
     }
     const marks = marksOf(tags).map((mark) => {

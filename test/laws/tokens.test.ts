@@ -109,6 +109,7 @@ describe.each(names)('%s', (codec) => {
         for (const [n, prompt] of full.entries())
           for (const { user, output, instructions } of steps.slice(0, n + 1))
             for (const text of [user, output, instructions]) {
+              if (steps.some((step) => step.said.reasoning?.includes(text.trim()))) continue
               const said = text.replaceAll(/\s/g, '')
               expect(prompt.includes(said)).toBe(delta[n]?.includes(said))
             }

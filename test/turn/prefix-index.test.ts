@@ -1,0 +1,131 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { Item } from '../../src/protocol/items.ts'
+import { Chain } from '../../src/turn/chain.ts'
+import { PrefixIndex } from '../../src/turn/prefix-index.ts'
+
+const user = (text: string): Item => ({ type: 'message', role: 'user', content: [{ type: 'input_text', text }] })
+const says = (text: string): Item => ({
+  type: 'message',
+  role: 'assistant',
+  content: [{ type: 'output_text', text, annotations: [] }],
+})
+const limits = { keepBytes: 1_000_000, keepMs: 60_000 }
+let made: PrefixIndex[] = []
+const indexOf = (some: Partial<typeof limits> = {}): PrefixIndex => {
+  const index = new PrefixIndex({ ...limits, ...some })
+  made.push(index)
+  return index
+}
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => {
+  for (const index of made) index.close()
+  made = []
+  vi.useRealTimers()
+})
+/** A conversation of these runs, one response a pair. */
+function talk(owner: string, ...texts: string[]): Chain {
+  return texts.reduce(
+    (chain, text, n) =>
+      chain.add({
+        response: `resp_${owner}_${Math.floor(n / 2)}`,
+        from: n % 2 === 0 ? 'input' : 'model',
+        items: [n % 2 === 0 ? user(text) : says(text)],
+      }),
+    Chain.root(owner),
+  )
+}
+
+test('finds the deepest known beginning, and says how many items it holds', () => {
+  const index = indexOf()
+  const chain = talk('a', 'one', 'two', 'three', 'four')
+  index.add(chain)
+  const found = index.find('a', [user('one'), says('two'), user('three'), says('four'), user('five')])
+  expect(found?.chain).toBe(chain)
+  expect(found?.items).toBe(4)
+  expect(index.find('a', [user('one'), says('two'), user('other')])).toMatchObject({ items: 2 })
+  expect(index.find('a', [user('other')])).toBeUndefined()
+  expect(index.find('a', [])).toBeUndefined()
+})
+test('knows an item whatever its id, status, key order and parts that no model sees', () => {
+  const index = indexOf()
+  index.add(talk('a', 'one', 'two'))
+  const sent = [
+    { content: [{ text: 'one', type: 'input_text' }], role: 'user', id: 'msg_x', type: 'message', status: 'completed' },
+    { ...says('two'), id: 'msg_y', content: [{ type: 'output_text', text: 'two', annotations: [{}], logprobs: [] }] },
+  ] as unknown as Item[]
+  expect(index.find('a', sent)).toMatchObject({ items: 2 })
+})
+test('a word, a role, a name, a call id or the order makes another conversation', () => {
+  const index = indexOf()
+  const call: Item = { type: 'function_call', call_id: 'c1', name: 'ls', arguments: '{"a":1}' }
+  index.add(Chain.root('a').add({ response: 'r', from: 'input', items: [user('one'), call] }))
+  expect(index.find('a', [user('one'), call])).toBeDefined()
+  for (const other of [
+    { ...call, arguments: '{"a": 1}' },
+    { ...call, name: 'cat' },
+    { ...call, call_id: 'c2' },
+    { ...call, namespace: 'fs' },
+    { type: 'custom_tool_call', call_id: 'c1', name: 'ls', input: '{"a":1}' } as const,
+  ])
+    expect(index.find('a', [user('one'), other])).toBeUndefined()
+  expect(index.find('a', [call, user('one')])).toBeUndefined()
+})
+test('nobody finds what belongs to another key', () => {
+  const index = indexOf()
+  index.add(talk('a', 'one', 'two'))
+  expect(index.find('b', [user('one'), says('two')])).toBeUndefined()
+})
+test('keeps to its bytes: the conversation that was unused longest goes first, as a whole', () => {
+  const index = indexOf({ keepBytes: 60_000 })
+  const long = (n: number) => `${n}`.repeat(5000)
+  for (let n = 1; n <= 9; n++) {
+    index.add(talk('a', long(n), 'yes'))
+    index.find('a', [user(long(1))])
+    expect(index.bytes).toBeLessThanOrEqual(60_000)
+  }
+  expect(index.find('a', [user(long(1)), says('yes')])).toBeDefined()
+  expect(index.find('a', [user(long(2)), says('yes')])).toBeUndefined()
+  expect(index.find('a', [user(long(9)), says('yes')])).toBeDefined()
+})
+test('one conversation that is larger than everything it may keep is not kept', () => {
+  const index = indexOf({ keepBytes: 10_000 })
+  index.add(talk('a', 'x'.repeat(20_000), 'yes'))
+  expect(index.size).toBe(0)
+  expect(index.bytes).toBe(0)
+})
+test('forgets what nobody goes on with after its time, and not what is used', () => {
+  const index = indexOf({ keepMs: 10_000 })
+  index.add(talk('a', 'one', 'two'))
+  index.add(talk('a', 'three', 'four'))
+  for (let n = 0; n < 5; n++) {
+    vi.advanceTimersByTime(5000)
+    expect(index.find('a', [user('one')])).toBeDefined()
+  }
+  expect(index.size).toBe(2)
+  vi.advanceTimersByTime(20_000)
+  expect(index.size).toBe(0)
+  expect(index.bytes).toBe(0)
+})
+test('a deleted response takes its conversation with it', () => {
+  const index = indexOf()
+  const chain = talk('a', 'one', 'two', 'three', 'four')
+  index.add(chain)
+  index.add(talk('b', 'one', 'two'))
+  index.forget('resp_a_0')
+  expect(index.find('a', [user('one'), says('two')])).toBeUndefined()
+  expect(index.find('b', [user('one'), says('two')])).toBeDefined()
+  index.forget('resp_unknown')
+})
+test('0 bytes: nothing is remembered at all', () => {
+  const index = indexOf({ keepBytes: 0 })
+  index.add(talk('a', 'one', 'two'))
+  expect(index.size).toBe(0)
+})
+test('what is said again replaces what was known, and its memory is counted once', () => {
+  const index = indexOf()
+  index.add(talk('a', 'one', 'two'))
+  const { bytes, size } = index
+  for (let n = 0; n < 5; n++) index.add(talk('a', 'one', 'two'))
+  expect(index.size).toBe(size)
+  expect(index.bytes).toBe(bytes)
+})
