@@ -6,7 +6,7 @@ import { type Item, textOf } from './protocol/items.ts'
 export type Place =
   | { readonly in: 'model' }
   | { readonly in: 'opening' }
-  | { readonly in: 'head'; readonly part: 'instructions' | 'tools' | 'date' | 'reasoning.effort' | 'system' }
+  | { readonly in: 'head'; readonly part: 'instructions' | 'tools' | 'date' | 'reasoning.effort' }
   | {
       readonly in: 'item'
       readonly item: number

@@ -70,7 +70,7 @@ export async function explain(first: Side, second: Side, codec: Codec | undefine
     const own = relation === 'extends' ? await ownWords(a, b, second, codec, common) : 0
     return { ...sizes, relation, common, prefill, own, again: 0 }
   }
-  const { place, cause, why } = await reasonOf(a, b, head, found)
+  const { place, cause, why } = await reasonOf(a, b, head, found, await headLength(b, second, codec))
   const around = codec ? near(a.ids, b.ids, common, codec.tokenizer) : textNear(place, first, second)
   const again = Math.min(Math.max(0, a.opens - common), prefill)
   return { ...sizes, relation, common, prefill, own: 0, again, parted: { place, cause, why, around } }
@@ -147,6 +147,17 @@ async function ownWords(a: Drawn, b: Drawn, second: Side, codec: Codec | undefin
 }
 const isOwn = (item: Item): boolean =>
   item.type === 'message' ? item.role === 'assistant' : item.type === 'reasoning' || item.type.endsWith('_call')
+/** Tokens of the head: instructions, tools and the system messages that lead, as far as the format writes them there. */
+async function headLength({ items }: Drawn, { chain, settings }: Side, codec: Codec | undefined): Promise<number> {
+  if (!codec) return 0
+  const { opens } = await codec.encode(headOf(chain, leads(items)), settings)
+  return opens
+}
+/** System messages in front of everything else. */
+function leads(items: readonly Item[]): number {
+  const behind = items.findIndex((item) => !isSystem(item))
+  return behind < 0 ? items.length : behind
+}
 /** The conversation's first items alone. */
 function headOf(chain: Chain, items: number): Chain {
   const root = chain.since(undefined)?.[0] ?? chain
@@ -166,17 +177,13 @@ const parts = {
   effort: 'reasoning.effort',
 } as const
 
-async function reasonOf(a: Drawn, b: Drawn, head: Head, { common, dropped }: Found): Promise<Reason> {
+async function reasonOf(a: Drawn, b: Drawn, head: Head, { common, dropped }: Found, length: number): Promise<Reason> {
   const same = sameItems(a.items, b.items)
   const edited = same < Math.min(a.items.length, b.items.length)
-  // System messages that lead are written into the head.
-  const lead = b.items.findIndex((item) => !isSystem(item))
-  const leads = lead < 0 ? b.items.length : lead
-  const start = b.starts[same] ?? b.length
   const at = itemAt(b, common)
-  if (head && (!edited || same < leads || common < start || b.ids.length === 0)) {
-    if (b.ids.length === 0 || common < (b.starts[leads] ?? b.opens) || leads === b.items.length)
-      return { ...head, place: { in: 'head', part: parts[head.cause] } }
+  const byItem = edited && same >= leads(b.items) && common >= (b.starts[same] ?? b.length) && common >= length
+  if (head && !(byItem && b.ids.length > 0)) {
+    if (b.ids.length === 0 || common < length) return { ...head, place: { in: 'head', part: parts[head.cause] } }
     return { ...head, place: common >= Math.min(a.opens, b.opens) ? { in: 'opening' } : placeOf(b.items, at) }
   }
   const lost = dropped === undefined ? undefined : lostReasoning(a, b, same, common)
@@ -241,7 +248,10 @@ function runs(ids: Uint32Array, tokenizer: Tokenizer): Run[] {
 }
 function textNear(place: Place, first: Side, second: Side): Around | undefined {
   const text = ({ settings, chain }: Side): string => {
-    if (place.in === 'item') return JSON.stringify(chain.all()[place.item] ?? null)
+    if (place.in === 'item') {
+      const { id: _, status: __, ...said } = { id: '', status: '', ...chain.all()[place.item] }
+      return JSON.stringify(said)
+    }
     if (place.in !== 'head') return ''
     if (place.part === 'tools') return toolsJson([...chain.tools, ...settings.tools])
     return place.part === 'instructions' ? (settings.instructions ?? '') : ''

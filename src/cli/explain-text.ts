@@ -107,7 +107,7 @@ function verdict({ relation, common, prefill, own, unit, first, second, parted }
       return [
         common === 0 && parted.place.in === 'model'
           ? `They part at once: ${plain(parted.why)}.`
-          : `They part at ${unit === 'bytes' ? 'byte' : unit === 'tokens' ? 'token' : 'estimated token'} ${number(common)} of ${number(second.tokens)}, in ${where}:`,
+          : `They part at ${unit === 'bytes' ? 'byte' : unit === 'tokens' ? 'token' : 'about token'} ${number(common)} of ${number(second.tokens)}, in ${where}:`,
         ...(parted.place.in === 'model' ? [] : [`${plain(parted.why)}.`]),
       ]
     }

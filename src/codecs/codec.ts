@@ -72,6 +72,7 @@ export class FamilyCodec implements Codec {
     }
     const fold = new Fold(way, from.state)
     const run = this.#fold(fold, from, cached)
+    this.rendered.items += fold.rendered
     if (!from.state.headed) this.rendered.heads++
 
     const { state } = fold
@@ -176,7 +177,7 @@ export class FamilyCodec implements Codec {
         const it = link.items[item]
         if (it) fold.item(it, link, item, kept(item))
       }
-      this.rendered.items += link.items.length - first
+      fold.rendered += link.items.length - first
     }
     return run
   }

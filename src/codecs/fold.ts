@@ -59,6 +59,8 @@ export class Fold {
   mark: { readonly piece: number; readonly link: Chain; readonly from: number; readonly state: State } | undefined
   /** The first item that was written without its reasoning. */
   dropped: number | undefined
+  /** Items that were rendered, those with ids of their own left out. */
+  rendered = 0
   /** Pieces at the start of each item, for whoever asks. */
   readonly starts: number[] = []
   readonly #way: Way

@@ -29,6 +29,8 @@ export type Limits = {
   /** Characters of any one text. */
   readonly length: number
 }
+/** Values within values, macros within macros: the library takes a full stack for a variable that is not defined. */
+const maxDepth = 600
 type Jump = 'break' | 'continue' | undefined
 type Test = (value: Value) => boolean
 
@@ -61,6 +63,7 @@ export class Renderer extends Interpreter {
   /** What stands in bodies that the library runs, which prints it in its own way. */
   readonly #printed = new Set<Node>()
   #steps = 0
+  #depth = 0
 
   constructor(env: Scope, limits: Limits, said: (value: Value) => string, literal: (value: Value) => Value) {
     super(env)
@@ -70,7 +73,9 @@ export class Renderer extends Interpreter {
   }
   override evaluate(node: Node | undefined, env: Scope): Value {
     this.#charge(1)
+    this.#enter()
     let value = (node && this.#own(node, env)) ?? super.evaluate(node, env)
+    this.#depth--
     if (node && this.#printed.has(node)) value = text(this.#said(value))
     if (typeof value.value === 'string') {
       const { length } = value.value
@@ -81,6 +86,10 @@ export class Renderer extends Interpreter {
     return value
   }
 
+  /** What throws ends the render: nobody counts back then. */
+  #enter(): void {
+    if (++this.#depth > maxDepth) throw new TooMuch('it calls itself too often')
+  }
   #charge(steps: number): void {
     this.#steps += steps
     if (this.#steps > this.#limits.steps) throw new TooMuch('it does not come to an end')
@@ -98,6 +107,8 @@ export class Renderer extends Interpreter {
         if (this.#run(node, env, out) !== undefined) throw new Error('break or continue stands outside of a loop')
         return text(out.join(''))
       }
+      case 'Identifier':
+        return lookUp(String(node.value), env)
       case 'StringLiteral':
         return this.#literal(text(String(node.value)))
       case 'ArrayLiteral':
@@ -141,7 +152,9 @@ export class Renderer extends Interpreter {
       if (node.type === 'Continue') return 'continue'
       if (node.type === 'If' || node.type === 'For') {
         this.#charge(1)
+        this.#enter()
         const jump = this.#run(node, env, out)
+        this.#depth--
         if (jump !== undefined) return jump
       } else {
         const value = this.#at(node, env)
@@ -157,17 +170,20 @@ export class Renderer extends Interpreter {
     const over = this.#at(select?.lhs ?? iterable, env)
     let all = parts(over)
     if (!all) throw new Error(`${kind(over)} cannot be looped over`)
+    const scope = new Environment(env)
     const bind = (one: Value): Scope => {
-      const scope = new Environment(env)
+      // Each time around begins without what the one before has set.
+      scope.variables.clear()
       if (loopvar) assign(loopvar, one, scope)
       return scope
     }
     if (select) all = all.filter((one) => isTrue(this.#at(select.test, bind(one))))
     if (all.length === 0) return void this.#block(node.defaultBlock, new Environment(env), out)
+    const counts = (node.body ?? []).some(mentionsLoop)
     for (const [n, one] of all.entries()) {
       this.#charge(1)
-      const scope = bind(one)
-      scope.setVariable('loop', loopOf(all, n))
+      bind(one)
+      if (counts) scope.setVariable('loop', loopOf(all, n))
       if (this.#block(node.body, scope, out) === 'break') return
     }
   }
@@ -281,6 +297,27 @@ function assign(target: Node, value: Value, scope: Scope): void {
   const all = parts(value)
   if (all?.length !== names.length) throw new Error(`${kind(value)} does not fit the ${names.length} names of its loop`)
   for (const [n, name] of names.entries()) assign(name, all[n] ?? missing, scope)
+}
+function lookUp(name: string, env: Scope): Value {
+  for (let scope: Scope | undefined = env; scope; scope = scope.parent) {
+    const found = scope.variables.get(name)
+    if (found) return found
+  }
+  return missing
+}
+const loops = new WeakMap<Node, boolean>()
+/** Does this part of a template use `loop`? Found out once. */
+function mentionsLoop(node: Node): boolean {
+  let found = loops.get(node)
+  if (found === undefined) loops.set(node, (found = mentions(node)))
+  return found
+}
+function mentions(node: unknown): boolean {
+  if (node instanceof Map) return [...node].some(([key, value]) => mentions(key) || mentions(value))
+  if (Array.isArray(node)) return node.some(mentions)
+  if (typeof node !== 'object' || node === null) return false
+  const { type, value } = node as Node
+  return (type === 'Identifier' && value === 'loop') || Object.values(node).some(mentions)
 }
 const loopOf = (all: readonly Value[], n: number): Value =>
   dict(

@@ -8,6 +8,8 @@ export type Value = {
   __bool__(): { readonly value: boolean }
 }
 export type Scope = {
+  readonly variables: Map<string, Value>
+  readonly parent?: Scope | undefined
   /** Makes a value of data. */
   set(name: string, value: unknown): Value
   setVariable(name: string, value: Value): Value

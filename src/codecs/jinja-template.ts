@@ -90,7 +90,7 @@ function refusal(e: unknown, shown: (text: string) => string): ApiError {
       `The chat template of this model cannot render the conversation: ${words}.`,
       'input',
     )
-  const what = e instanceof RangeError ? 'it calls itself too often, or makes a text that is far too long' : words
+  const what = e instanceof RangeError ? 'it makes a text that is far too long' : words
   return new ApiError(
     'unsupported_by_engine',
     `The chat template of this model cannot render the conversation: ${what}.`,

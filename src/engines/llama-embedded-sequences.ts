@@ -47,8 +47,8 @@ export class Sequences {
    * too many wait already.
    */
   async take(ids: Uint32Array, place: Place | undefined, signal: AbortSignal): Promise<Taken | 'busy' | undefined> {
-    // Who gives up and asks again at once is to find what it has left.
-    const left = this.slots.find((s) => s.busy && s.signal?.aborted && this.#holds(s, place))
+    // Who gives up and asks again at once is to find what it has left; so does the turn behind a warm-up that it cut short.
+    const left = this.slots.find((s) => s.busy && s.signal?.aborted && (this.#holds(s, place) || begins(s, ids)))
     if (left) await new Promise<void>((resolve) => left.after.push(resolve))
     const slot = this.#choose(ids, place) ?? (await this.#wait(ids, place, signal))
     if (slot === 'busy' || slot === undefined) return slot
@@ -148,4 +148,9 @@ export class Sequences {
     if (keep < sequence.nextTokenIndex)
       await sequence.eraseContextTokenRanges([{ start: keep, end: sequence.nextTokenIndex }])
   }
+}
+/** Is all that it holds the beginning of these? */
+function begins({ sequence }: Slot, ids: Uint32Array): boolean {
+  const same = sequence.compareContextTokens(ids).firstDifferentIndex
+  return same > 0 && same === sequence.nextTokenIndex
 }

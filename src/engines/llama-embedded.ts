@@ -9,7 +9,7 @@ import type { Call, Chunk, Description, Engine, Prompt } from '../turn/ports.ts'
 import { gbnfOf } from './gbnf.ts'
 import { download, modelFile, progressLine, type Progress } from './llama-embedded-hub.ts'
 import { libraryUrl } from './llama-embedded-library.ts'
-import type { Described, Grammar, Held, Load, Place, Run } from './llama-embedded-messages.ts'
+import type { Described, Grammar, Held, Load, Place, Question, Run } from './llama-embedded-messages.ts'
 import { llamaEmbeddedOptions, type LlamaEmbeddedInput, type LlamaEmbeddedOptions } from './llama-embedded-options.ts'
 import { type Listener, LlamaProcess } from './llama-embedded-process.ts'
 import { Script, type Scripted } from './llama-embedded-script.ts'
@@ -87,7 +87,8 @@ class LlamaEmbedded implements Engine, LlamaProbe {
     const arrivals = new Arrivals(call.signal)
     const end = new AbortController()
     const stop = (): void => end.abort(call.signal.reason)
-    call.signal.addEventListener('abort', stop, { once: true })
+    if (call.signal.aborted) stop()
+    else call.signal.addEventListener('abort', stop, { once: true })
     void this.#begin(call, prompt, grammar, arrivals, end.signal)
       .then(
         () => arrivals.end(),
@@ -108,19 +109,24 @@ class LlamaEmbedded implements Engine, LlamaProbe {
     await this.#process.ask({ what: 'held' }, signal)
     return [this.#name]
   }
-  async describe(signal: AbortSignal): Promise<Description> {
-    return (await this.#process.ask({ what: 'describe' }, signal)) as Described
+  /** Loading the model, and before that its download, take as long as their own limits allow. */
+  async describe(): Promise<Description> {
+    await this.#process.start()
+    return (await this.#ask({ what: 'describe' })) as Described
   }
   async tokenize(texts: readonly string[], signal: AbortSignal): Promise<readonly (readonly number[])[]> {
     return (await this.#process.ask({ what: 'tokenize', texts }, signal)) as number[][]
   }
   async held(): Promise<Held> {
-    return (await this.#process.ask({ what: 'held' }, AbortSignal.timeout(this.#options.idleMs))) as Held
+    return (await this.#ask({ what: 'held' })) as Held
   }
   close(): Promise<void> {
     return this.#process.close()
   }
 
+  #ask(question: Question): Promise<unknown> {
+    return this.#process.ask(question, AbortSignal.timeout(this.#options.idleMs))
+  }
   get #name(): string {
     return this.#process.ready?.name ?? this.#options.model
   }

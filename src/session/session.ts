@@ -298,6 +298,7 @@ export class Session {
       const model = this.#world.model(settings.model)
       const voice = new Voice(model, chain, settings, undefined)
       await voice.encode()
+      stop.signal.throwIfAborted()
       const { prompt } = voice
       const call = {
         id,

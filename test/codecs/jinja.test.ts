@@ -139,7 +139,7 @@ describe('laws', () => {
           expect(shown(codec, went)).toBe(shown(codec, fromScratch(codec, chain, settings)))
         })
       }),
-      { numRuns: numRuns * 2 },
+      { numRuns },
     )
   })
   test('law 2: what a model writes for items is read as the same items, however it comes', () => {
@@ -248,7 +248,7 @@ describe('ids', () => {
     const chain = resent([user('first'), assistant('second'), user('third')], began)
     const { ids, starts } = await codec.layout(chain, settings)
     expect([...ids]).toEqual(fromScratch(codec, chain, settings))
-    expect(starts.map((at) => codec.tokenizer.decode(ids.subarray(at)).split('\n')[1])).toEqual(['first', 'second', 'third'])
+    expect(starts.map((at) => codec.tokenizer.decode(ids.subarray(at)).split(/[\n<]/)[1])).toEqual(['first', 'second', 'third'])
   })
   test('names of control tokens that a template joins from pieces are control ids', () => {
     const tokenizer = byteTokenizer(['<|user|>', '<|assistant|>', '<|end|>'])

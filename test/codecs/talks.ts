@@ -1,5 +1,8 @@
 // Conversations as chains for tests of codecs: made of golden cases or of random pieces, with ids that a model could have
 // written.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type Item, textOf } from '../../src/protocol/items.ts'
 import { parseCreate, type Settings } from '../../src/protocol/request.ts'
 import { Chain } from '../../src/turn/chain.ts'
@@ -51,6 +54,14 @@ export function smallBpeJson(family: Family): object {
     pre_tokenizer: { type: 'ByteLevel', add_prefix_space: false, use_regex: true, trim_offsets: true },
     decoder: { type: 'ByteLevel' },
   }
+}
+/** The same, written to a file for as long as the tests run. */
+export function smallBpeFile(family: Family): string {
+  const folder = mkdtempSync(join(tmpdir(), 'continuo-bpe-'))
+  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const path = join(folder, `${family.name}.json`)
+  writeFileSync(path, JSON.stringify(smallBpeJson(family)))
+  return path
 }
 /** The same text in other ids: byte by byte. */
 export const spelt = (ids: readonly number[], tokenizer: Tokenizer): number[] =>
