@@ -83,6 +83,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
     },
     classifiers: ports.classifiers ?? [],
     outputBytes: limits.outputBytes,
+    conversationBytes: limits.conversationBytes,
     seal: config.store.kind === 'sqlite' ? await openSeal({ keyFile: join(config.data, 'seal.key') }) : memorySeal(),
     note: (what, fields) => log.info(fields, what),
     draining: () => draining,

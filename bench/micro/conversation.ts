@@ -158,7 +158,7 @@ export class Conversation {
       wire: output.items,
       generated: this.#voice.generated(this.#end),
     })
-    this.#server.index.add(chain)
+    this.#server.index.add(chain, false)
     return chain
   }
   #take(request: Create): Chain {

@@ -169,7 +169,7 @@ export class FamilyCodec implements Codec {
           fold.open()
           fold.ink.pieces.length = 0
           run = generated.run
-          fold.behind(link, generated.stop)
+          fold.behind(link, generated)
         } else fold.generated(link, generated)
         continue
       }

@@ -7,6 +7,7 @@ import type { Family, Head, Pen, Turn, TurnCall, Want } from './family.ts'
 import { constraintOf } from './constrain.ts'
 import { DsmlParser } from './dsml-parser.ts'
 import { fieldsOf } from './json-fields.ts'
+import { complete, settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { textOfParts } from './turns.ts'
 
@@ -25,6 +26,7 @@ export const deepseekV32: Family = {
   needs: [bos, eos, user, assistant, '<think>', '</think>'],
   stops: [eos],
   markers: ['｜DSML｜'],
+  pairs: [['<think>', '</think>']],
   head,
   segment(pen, segment, before, kept, settings) {
     if (segment.kind === 'tool') {
@@ -63,9 +65,10 @@ export const deepseekV32: Family = {
     }
     said(pen, turn)
   },
-  closed(pen, { pieces }, stop) {
-    if (stop === undefined && pieces.at(-1)?.kind === 'call') pen.markup('\n</｜DSML｜function_calls>')
-    pen.control(stop ?? eos)
+  closed(pen, _turn, end) {
+    if (typeof end !== 'string') complete(pen, end.text, tagEnds(end.text))
+    settle(pen, end)
+    pen.control(eos)
   },
   changes: (turn, settings) => turn.reasoning !== '' || thinks(settings),
   parser: (settings) => new DsmlParser(thinks(settings)),
@@ -108,6 +111,15 @@ function invoke(pen: Pen, call: TurnCall): void {
   pen.markup('</｜DSML｜invoke>\n')
 }
 
+/** What closes the tags that this text has opened. */
+function tagEnds(text: string): string {
+  const open: string[] = []
+  for (const [, closes, name = ''] of text.matchAll(/<(\/?)｜DSML｜(function_calls|invoke|parameter)\b/g)) {
+    if (closes === '') open.push(name)
+    else if (open.includes(name)) open.length = open.lastIndexOf(name)
+  }
+  return open.toReversed().map((name) => `</｜DSML｜${name}>`).join('\n')
+}
 /** Several calls are then several lists of one call, which the parser reads alike. */
 function constrain(want: Want, settings: Head): Constraint {
   const tags = want.tools.map((tool): Tag => ({

@@ -6,6 +6,7 @@ import type { Constraint } from '../turn/ports.ts'
 import type { Family, Head, Kind, Pen, Turn, Want } from './family.ts'
 import { constraintOf, jsonTags } from './constrain.ts'
 import { DeepseekParser } from './deepseek-parser.ts'
+import { type Owed, settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { textOfParts } from './turns.ts'
 
@@ -17,6 +18,11 @@ const [callsBegin, callsEnd] = ['<｜tool▁calls▁begin｜>', '<｜tool▁call
 const [callBegin, sep, callEnd] = ['<｜tool▁call▁begin｜>', '<｜tool▁sep｜>', '<｜tool▁call▁end｜>']
 const [outputsBegin, outputsEnd] = ['<｜tool▁outputs▁begin｜>', '<｜tool▁outputs▁end｜>']
 const [outputBegin, outputEnd] = ['<｜tool▁output▁begin｜>', '<｜tool▁output▁end｜>']
+const pairs = [
+  ['<think>', '</think>'],
+  [callsBegin, callsEnd],
+  [callBegin, callEnd],
+] as const
 const calling = [callsBegin, callsEnd, callBegin, sep, callEnd, outputBegin, outputEnd]
 
 /** How a generation of models writes a call: what stands around its name, and what ends it. */
@@ -34,6 +40,7 @@ export const deepseekV3: Family = {
   needs: [bos, eos, user, assistant, ...calling, outputsBegin, outputsEnd],
   stops: [eos],
   markers: [],
+  pairs,
   head: (pen, head) => begin(pen, head, fenced),
   segment(pen, segment, before, _kept, _head) {
     if (segment.kind === 'tool') {
@@ -60,7 +67,7 @@ export const deepseekV3: Family = {
     said(pen, turn, fenced)
     pen.control(eos)
   },
-  closed,
+  closed: (pen, _turn, end) => close(pen, end, fenced),
   parser: () => new DeepseekParser(false),
   constrain: (want) => constrain(want, fenced, false),
 }
@@ -75,6 +82,7 @@ export const deepseekV31: Family = {
   needs: [bos, eos, user, assistant, '<think>', '</think>', ...calling],
   stops: [eos],
   markers: [],
+  pairs,
   head: (pen, head) => begin(pen, head, plain),
   segment(pen, segment, before, _kept, _head) {
     if (segment.kind === 'tool') {
@@ -103,7 +111,7 @@ export const deepseekV31: Family = {
     said(pen, turn, plain)
     pen.control(eos)
   },
-  closed,
+  closed: (pen, _turn, end) => close(pen, end, plain),
   parser: (head, before) => new DeepseekParser(thinks(head, before)),
   constrain: (want, head, before) => constrain(want, plain, thinks(head, before)),
 }
@@ -139,10 +147,9 @@ function said(pen: Pen, { text, calls }: Turn, form: Form): void {
   }
   pen.control(callsEnd)
 }
-/** A turn that broke off among its calls still has what ends them in front of the next message. */
-function closed(pen: Pen, { pieces }: Turn, stop: string | undefined): void {
-  if (stop === undefined && pieces.at(-1)?.kind === 'call') pen.control(callsEnd)
-  pen.control(stop ?? eos)
+function close(pen: Pen, end: string | Owed, form: Form): void {
+  settle(pen, end, (closer) => (closer === callEnd ? form.end : closer))
+  pen.control(eos)
 }
 /** Several calls are then several lists of one call, which the parser reads alike. */
 function constrain(want: Want, form: Form, thinking: boolean): Constraint {

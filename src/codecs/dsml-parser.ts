@@ -19,7 +19,7 @@ export class DsmlParser implements Parser {
   /** What may open a tag together with the marker: `<` or `</`. */
   #edge = ''
   /** A tag behind its marker, until its > is there. */
-  #tag: { closes: boolean; text: string } | undefined = undefined
+  #tag: { closes: boolean; text: string; at: number } | undefined = undefined
   #call: Arguments | undefined = undefined
 
   /** `thinking`: the prompt has opened the reasoning already. */
@@ -54,17 +54,18 @@ export class DsmlParser implements Parser {
   }
   end(out: Out): void {
     // A tag that is cut is not said.
-    const cut = this.#tag?.text
-    if (cut !== undefined && tags.some((name) => name.startsWith(cut) || cut.startsWith(name))) this.#tag = undefined
+    const tag = this.#tag
+    const cut = tag !== undefined && tags.some((name) => name.startsWith(tag.text) || tag.text.startsWith(name))
+    if (cut) this.#tag = undefined
     this.#settle(out)
-    this.#leave(out, 'turn')
+    this.#leave(out, 'turn', cut && !tag.closes ? tag.at : undefined)
   }
 
   #dsml(out: Out): void {
     this.#settle(out, true)
     // A marker without its bracket is quoted.
     if (this.#edge === '') return this.#say(dsml, out)
-    this.#tag = { closes: this.#edge === '</', text: '' }
+    this.#tag = { closes: this.#edge === '</', text: '', at: out.before }
     this.#edge = ''
     // Text ends here, in front of the marker, and not where the tag turns out to be one.
     if (!this.#tag.closes && (this.#where === 'text' || this.#where === 'thinking')) this.#leave(out, 'before')
@@ -141,10 +142,11 @@ export class DsmlParser implements Parser {
     this.#where = 'calls'
     out.end()
   }
-  #leave(out: Out, next: 'before' | 'turn'): void {
+  /** `at`: ids up to the end of a call that is open, default all. */
+  #leave(out: Out, next: 'before' | 'turn', at?: number): void {
     if (this.#call) {
       this.#call = undefined
-      out.breakOff()
+      out.breakOff(at)
     }
     const rest = this.#words.end(next === 'before' ? 2 : 0)
     if (out.open === 'text') out.text(rest)

@@ -2,6 +2,7 @@
 // each knowing only what stands in front of it, so that a conversation can be appended to for ever.
 import type { Callable } from '../protocol/tools.ts'
 import type { Constraint, Finish } from '../turn/ports.ts'
+import type { Owed, Pair } from './owed.ts'
 
 /**
  * What becomes of old reasoning. `all`: it stays. `tool_cycle`: a new user message drops the reasoning in front of it, as
@@ -81,6 +82,8 @@ export interface Family {
   readonly stops: readonly string[]
   /** Further markers that the parser wants to hear of: as ids where the tokenizer has them, else found in the text. */
   readonly markers: readonly string[]
+  /** What opens and closes parts of the model's turn: they tell what one that broke off still owes. */
+  readonly pairs?: readonly Pair[]
   /** True where pictures have a place in the format: `picture` writes the one placeholder that stands for one. */
   readonly picture?: (pen: Pen) => void
 
@@ -97,8 +100,11 @@ export interface Family {
   opening(pen: Pen, before: Kind, head: Head): void
   /** What a model writes behind the opening for this turn, with the control token that ends it. */
   spoken(pen: Pen, turn: Turn, head: Head, before: Kind): void
-  /** What stands behind ids that a model wrote, `stop` (left out of them) included; undefined where the turn was broken off. */
-  closed(pen: Pen, turn: Turn, stop: string | undefined): void
+  /**
+   * What stands behind ids that a model wrote. `end`: the token with which it ended its turn, which is not among them; of a
+   * turn that broke off what it owes by `pairs`.
+   */
+  closed(pen: Pen, turn: Turn, end: string | Owed): void
   /** Does dropping reasoning change how this turn is written? Default: where it has some. */
   changes?(turn: Turn, head: Head): boolean
 

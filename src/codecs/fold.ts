@@ -7,6 +7,7 @@ import type { Tokenizer } from '../turn/ports.ts'
 import type { TokenRun } from '../turn/tokens.ts'
 import type { Family, Head, Kind, Segment, Turn, TurnPiece } from './family.ts'
 import { Ink } from './ink.ts'
+import { owed } from './owed.ts'
 import { answered, type Calls, callsBehind, noCalls } from './call-numbers.ts'
 import { type Cycle, cycleBehind, noCycle } from './cycles.ts'
 import { beginsAnew, nameOfCall, pieceOf, segmentOf, turnOf } from './turns.ts'
@@ -126,22 +127,22 @@ export class Fold {
     this.#items++
   }
   /** A link with the ids that the model wrote for it. */
-  generated(link: Chain, { opening, ids, stop }: Generated): void {
+  generated(link: Chain, generated: Generated): void {
     this.open()
-    this.ink.ids(opening)
-    this.ink.ids(ids)
-    this.behind(link, stop)
+    this.ink.ids(generated.opening)
+    this.ink.ids(generated.ids)
+    this.behind(link, generated)
   }
   /** Going on directly behind a link's generated ids. */
-  behind(link: Chain, stop: string | undefined): void {
-    const { family, naming, head } = this.#way
+  behind(link: Chain, { opening, ids, stop }: Generated): void {
+    const { family, naming, head, tokenizer } = this.#way
     const turn = this.#turnOf(link.items.flatMap((item) => pieceOf(item, naming) ?? []))
     this.ink.flush()
     for (const item of link.items) {
       this.starts.push(this.ink.pieces.length)
       if (family.untilAnswer === true) this.#cycle = cycleBehind(this.#cycle, item)
     }
-    family.closed(this.ink, turn, stop)
+    family.closed(this.ink, turn, stop ?? owed([opening, ids], family.pairs ?? [], tokenizer))
     this.#before = 'assistant'
     this.#opened = false
     this.#items += link.items.length

@@ -7,6 +7,7 @@ import { constraintOf } from './constrain.ts'
 import type { Family, Pen, Turn } from './family.ts'
 import { argTags, GlmCall } from './glm-call.ts'
 import { fieldsOf } from './json-fields.ts'
+import { settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { stripped } from './python-text.ts'
 import { TagParser } from './tag-parser.ts'
@@ -14,6 +15,7 @@ import { textOfParts } from './turns.ts'
 
 const roles = ['[gMASK]', '<sop>', '<|system|>', '<|user|>', '<|assistant|>', '<|observation|>'] as const
 const tags = ['<think>', '</think>', '<tool_call>', '</tool_call>', ...argTags] as const
+const pairs = ['think', 'tool_call', 'arg_key', 'arg_value'].map((tag) => [`<${tag}>`, `</${tag}>`] as const)
 /** The model's own list of ends: eos_token_id of its generation_config.json. */
 const stops = ['<|user|>', '<|observation|>', '<|endoftext|>'] as const
 const nothink = '/nothink'
@@ -35,6 +37,7 @@ function glm({ name, line }: Style): Family {
     needs: [...roles, ...tags],
     stops,
     markers: words,
+    pairs,
     head(pen, { system, tools }) {
       pen.markup('[gMASK]<sop>')
       if (tools.length > 0) {
@@ -89,7 +92,13 @@ function glm({ name, line }: Style): Family {
       pen.control(turn.calls.length > 0 ? '<|observation|>' : '<|user|>')
     },
     // Whatever follows begins with the token that ended the turn, or would have.
-    closed: () => {},
+    closed(pen, _turn, end) {
+      settle(pen, end, (closer) => {
+        if (closer === '</think>') return closer
+        if (closer === '</tool_call>') return line + closer
+        return `${closer}${line}${closer === '</arg_key>' ? `<arg_value></arg_value>${line}` : ''}`
+      })
+    },
     parser({ tools, thinking }) {
       const byName = new Map(tools.map((tool) => [tool.flat, tool]))
       return new TagParser({

@@ -75,9 +75,9 @@ export const gptOss: Family = {
     }
     pen.control(messages.at(-1)?.to === undefined ? '<|return|>' : '<|call|>')
   },
-  closed(pen, turn, stop) {
+  closed(pen, turn, end) {
     // <|return|> is never shown to the model.
-    pen.control(stop === '<|call|>' || turn.pieces.at(-1)?.kind === 'call' ? '<|call|>' : '<|end|>')
+    pen.control(end === '<|call|>' || turn.pieces.at(-1)?.kind === 'call' ? '<|call|>' : '<|end|>')
   },
   parser: () => new HarmonyParser(),
   constrain,

@@ -4,12 +4,14 @@ import type { Callable } from '../protocol/tools.ts'
 import type { Family, Head, Pen, Segment, Turn } from './family.ts'
 import { constraintOf, jsonTags } from './constrain.ts'
 import { JsonCall } from './json-call.ts'
+import { settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { stripped } from './python-text.ts'
 import { TagParser } from './tag-parser.ts'
 import { textOfParts } from './turns.ts'
 
 const calls = ['<tool_call>', '</tool_call>', '<tool_response>', '</tool_response>'] as const
+const callPair = ['<tool_call>', '</tool_call>'] as const
 const qwenStops = ['<|im_end|>', '<|endoftext|>'] as const
 const qwenSystem = 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.'
 
@@ -20,6 +22,7 @@ export const qwen25: Family = {
   needs: ['<|im_start|>', '<|im_end|>'],
   stops: qwenStops,
   markers: calls,
+  pairs: [callPair],
   head: (pen, head) => qwenHead(pen, { ...head, system: head.system ?? qwenSystem }),
   segment(pen, segment, before) {
     if (segment.kind !== 'assistant') return message(pen, segment, before)
@@ -33,8 +36,9 @@ export const qwen25: Family = {
     said(pen, turn, turn.text)
     pen.control('<|im_end|>')
   },
-  closed(pen, _turn, stop) {
-    pen.control(stop ?? '<|im_end|>')
+  closed(pen, _turn, end) {
+    settle(pen, end, (closer) => (closer === '</think>' ? '\n</think>\n\n' : `\n${closer}`))
+    pen.control(typeof end === 'string' ? end : '<|im_end|>')
     pen.text('\n')
   },
   changes: () => false,
@@ -49,6 +53,7 @@ export const qwen3: Family = {
   needs: ['<|im_start|>', '<|im_end|>', '<think>', '</think>', '<tool_call>', '</tool_call>'],
   stops: qwenStops,
   markers: ['<think>', '</think>', ...calls],
+  pairs: [['<think>', '</think>'], callPair],
   head: qwenHead,
   segment(pen, segment, before, kept) {
     if (segment.kind !== 'assistant') return message(pen, segment, before)
@@ -82,6 +87,7 @@ export const hermes3: Family = {
   needs: ['<|begin_of_text|>', '<|im_start|>', '<|im_end|>'],
   stops: ['<|im_end|>', '<|end_of_text|>', '<|eot_id|>'],
   markers: calls,
+  pairs: [callPair],
   head: hermesHead,
   segment(pen, segment, before) {
     if (segment.kind === 'assistant') {

@@ -9,11 +9,13 @@ import {
   integer,
   isTrue,
   json,
+  keysOf,
   kind,
   list,
   missing,
   none,
   numberOf,
+  pairsOf,
   parts,
   str,
   text,
@@ -112,6 +114,17 @@ function spread(self: string, times: number): string {
 /** `text * n`. */
 export const repeated = spread
 
+/** `'{} of {0} and {name}'`, without anything behind a colon. */
+function fields(self: string, args: Args): string {
+  let next = 0
+  return self.replaceAll(/\{\{|\}\}|\{(\w*)\}/g, (found, name: string | undefined) => {
+    if (name === undefined) return found.slice(0, 1)
+    const value = name === '' ? args.list[next++] : /^\d+$/.test(name) ? args.list[Number(name)] : args.named.get(name)
+    if (!value) throw new Error('format() is given too little')
+    return str(value)
+  })
+}
+
 const texts: Readonly<Record<string, Method<string>>> = {
   strip: (self, args) => text(strip(self, args, true, true)),
   lstrip: (self, args) => text(strip(self, args, true, false)),
@@ -133,6 +146,7 @@ const texts: Readonly<Record<string, Method<string>>> = {
   isalpha: (self) => truth(/^\p{L}+$/u.test(self)),
   isalnum: (self) => truth(/^[\p{L}\p{N}]+$/u.test(self)),
   isspace: (self) => truth(self !== '' && stripped(self) === ''),
+  format: (self, args) => text(fields(self, args)),
   removeprefix: (self, args) => {
     const start = textArg(args, 0, 'prefix') ?? ''
     return text(self.startsWith(start) ? self.slice(start.length) : self)
@@ -159,8 +173,8 @@ const lists: Readonly<Record<string, Method<Value[]>>> = {
 }
 const dicts: Readonly<Record<string, Method<Map<string, Value>>>> = {
   get: (self, args) => self.get(str(args.list[0] ?? missing)) ?? arg(args, 1, 'default') ?? none,
-  items: (self) => list([...self].map(([key, one]) => list([text(key), one]))),
-  keys: (self) => list([...self.keys()].map(text)),
+  items: pairsOf,
+  keys: (self) => list(keysOf(self)),
   values: (self) => list([...self.values()]),
   copy: (self) => dict(new Map(self)),
   pop: (self, args) => {
@@ -201,7 +215,7 @@ const sized = (value: Value): Value => {
   if (raw instanceof Map) return integer(raw.size)
   return integer(typeof raw === 'string' ? [...raw].length : listOf(value).length)
 }
-function attribute(value: Value, path: string): Value {
+export function attribute(value: Value, path: string): Value {
   let at = value
   for (const name of path.split('.')) {
     const raw = at.value
@@ -257,7 +271,11 @@ export const filters: Readonly<Record<string, Filter>> = {
   length: sized,
   count: sized,
   list: sequence,
-  items: (value) => (value.value instanceof Map ? list([...value.value].map(([key, one]) => list([text(key), one]))) : list([])),
+  items: (value) => {
+    if (value.value instanceof Map) return pairsOf(value.value)
+    if (value.value !== undefined) throw new Error(`${kind(value)} has no items`)
+    return list([])
+  },
   first: (value) => listOf(value)[0] ?? missing,
   last: (value) => listOf(value).at(-1) ?? missing,
   reverse: (value) =>

@@ -1,6 +1,6 @@
 // Renders chat templates with the interpreter of @huggingface/jinja, held to limits, and with what it does otherwise than
 // the reference put right: filters, methods, operators, tests, attributes, printing, loops. The rest is the library's.
-import { type Args, asValue, filters, method, repeated } from './jinja-filters.ts'
+import { type Args, asValue, attribute, filters, method, repeated } from './jinja-filters.ts'
 import { Environment, Interpreter, type Node, type Scope } from './jinja-library.ts'
 import {
   compare,
@@ -13,6 +13,7 @@ import {
   kind,
   list,
   missing,
+  numbered,
   numberOf,
   parts,
   repr,
@@ -117,7 +118,9 @@ export class Renderer extends Interpreter {
       case 'ObjectLiteral': {
         // A door: its keys and values are nodes.
         const fields = [...(node.value as Map<Node, Node>)]
-        return dict(new Map(fields.map(([key, one]) => [str(this.#at(key, env)), this.#at(one, env)])))
+        const all = fields.map(([key, one]) => [this.#at(key, env), this.#at(one, env)] as const)
+        const map = new Map(all.map(([key, one]) => [str(key), one]))
+        return all.some(([key]) => numberOf(key) !== undefined) ? numbered(map) : dict(map)
       }
       case 'BinaryExpression':
         return this.#binary(node, env)
@@ -265,11 +268,13 @@ export class Renderer extends Interpreter {
     const call = filter?.type === 'CallExpression'
     const name = String(call ? filter.callee?.value : filter?.value)
     const args = call ? (filter.args ?? []) : []
-    if (name === 'select' || name === 'reject') {
-      const given = this.#args(args, env).list[0]
-      const test = given === undefined ? isTrue : tests[str(given)]
-      if (!test) throw new Error(`there is no test '${given && str(given)}' here`)
-      return list((parts(this.#at(operand, env)) ?? []).filter((one) => test(one) === (name === 'select')))
+    if (['select', 'reject', 'selectattr', 'rejectattr'].includes(name)) {
+      const over = parts(this.#at(operand, env)) ?? []
+      const given = [...this.#args(args, env).list]
+      const path = name.endsWith('attr') ? given.shift() : undefined
+      const test = testOf(given)
+      const chosen = (one: Value): boolean => test(path ? attribute(one, str(path)) : one)
+      return list(over.filter((one) => chosen(one) === name.startsWith('select')))
     }
     const own = Object.hasOwn(filters, name) ? filters[name] : undefined
     return own?.(this.#at(operand, env), this.#args(args, env))
@@ -287,6 +292,26 @@ export class Renderer extends Interpreter {
 /** A door: what these nodes hold are nodes. */
 const asNode = (value: unknown): Node => value as Node
 const asNodes = (value: unknown): readonly Node[] => (Array.isArray(value) ? value.map(asNode) : [])
+/** A test as filters are given one: its name, and what to compare with. */
+function testOf([name, other = missing]: readonly Value[]): Test {
+  if (name === undefined) return isTrue
+  switch (str(name)) {
+    case 'equalto':
+    case 'eq':
+    case '==':
+      return (value) => equal(value, other)
+    case 'ne':
+    case '!=':
+      return (value) => !equal(value, other)
+    case 'in':
+      return (value) => holds(other, value)
+    default: {
+      const test = tests[str(name)]
+      if (!test) throw new Error(`there is no test '${str(name)}' here`)
+      return test
+    }
+  }
+}
 function bound(self: Value, name: string): Value {
   const call = method(self, name)
   return call ? asValue(call) : missing

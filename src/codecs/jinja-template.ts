@@ -1,4 +1,8 @@
 // A chat template, read once and rendered within limits. Its own control tokens come out as marks (jinja-marks.ts).
+// The limits are for mistakes, of templates and of conversations that they were not made for: they are counted, not timed, so
+// that the same conversation is always refused or never. A render is never stopped half-way: at the highest limit it holds the
+// event loop for some seconds, at that of an ordinary conversation for less than half a one. A template that goes too far with
+// the plainest conversation is refused at start.
 import { ApiError } from '../protocol/errors.ts'
 import type { Tokenizer } from '../turn/ports.ts'
 import { Renderer, TooMuch } from './jinja-interpreter.ts'
@@ -9,8 +13,8 @@ import { func, integer, list, none, numberOf, str, text, truth, type Value, valu
 /** Characters of a template, and of white space in one piece: reading it takes the square of these. */
 const maxSource = 512 * 1024
 const maxBlank = 1024
-/** A render may take so many steps, and so many for each value that it is given; and make texts of so many characters. */
-const steps = { least: 200_000, each: 1000, most: 20_000_000 }
+/** A render may take so many steps, and more for each text that it is given; and make texts of so many characters. */
+const steps = { least: 200_000, each: 100, most: 4_000_000 }
 const length = { least: 1_000_000, each: 8 }
 /** Numbers that `range` gives. */
 const maxRange = 100_000

@@ -183,12 +183,24 @@ export function compare(a: Value, b: Value): number {
 /** The number that a value is to Python's arithmetic. */
 export const numberOf = (value: Value): number | undefined =>
   typeof value.value === 'number' ? value.value : typeof value.value === 'boolean' ? Number(value.value) : undefined
+const counted = new WeakSet<ReadonlyMap<string, Value>>()
+/** A dictionary with numbers among its keys, as a template may write one: looked up by their digits, given back as numbers. */
+export function numbered(fields: Map<string, Value>): Value {
+  counted.add(fields)
+  return dict(fields)
+}
+export const keysOf = (fields: ReadonlyMap<string, Value>): Value[] =>
+  [...fields.keys()].map((key) => (counted.has(fields) && /^-?\d+$/.test(key) ? integer(Number(key)) : text(key)))
+/** Keys and values in pairs. */
+export const pairsOf = (fields: ReadonlyMap<string, Value>): Value =>
+  list(keysOf(fields).map((key) => list([key, fields.get(str(key)) ?? missing])))
+
 /** What a loop goes over; undefined for what cannot be looped over. */
 export function parts(value: Value): Value[] | undefined {
   const raw = value.value
   if (Array.isArray(raw)) return raw
   if (typeof raw === 'string') return [...raw].map(text)
-  if (raw instanceof Map) return [...raw.keys()].map(text)
+  if (raw instanceof Map) return keysOf(raw)
   return raw === undefined ? [] : undefined
 }
 /** For sentences. */

@@ -4,8 +4,8 @@ import { templateTool } from '../protocol/functions.ts'
 import type { Content, Tag } from '../turn/ports.ts'
 import { constraintOf, jsonContent } from './constrain.ts'
 import type { CallNumber, Family, Pen, Turn, TurnCall } from './family.ts'
-import { fieldsOf } from './json-fields.ts'
 import { argumentBegin, callBegin, callEnd, KimiParser, nameInId, sectionBegin, sectionEnd } from './kimi-parser.ts'
+import { settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { textOfParts } from './turns.ts'
 
@@ -68,6 +68,11 @@ function family({ name, system, behindSystem, thinks, counts, behindId, named }:
     needs: [...roles, ...calls, ...(thinks ? ['<think>', '</think>'] : [])],
     stops,
     markers: [],
+    pairs: [
+      ['<think>', '</think>'],
+      [sectionBegin, sectionEnd],
+      [callBegin, callEnd],
+    ],
     head(pen, head) {
       if (head.tools.length > 0) {
         pen.markup('<|im_system|>tool_declare<|im_middle|>')
@@ -99,12 +104,8 @@ function family({ name, system, behindSystem, thinks, counts, behindId, named }:
       said(pen, turn, true)
       pen.control('<|im_end|>')
     },
-    closed(pen, { pieces }, stop) {
-      const last = pieces.at(-1)
-      if (stop === undefined && last?.kind === 'call') {
-        if (!fieldsOf(last.arguments)) pen.control(callEnd)
-        pen.control(sectionEnd)
-      }
+    closed(pen, _turn, end) {
+      settle(pen, end)
       pen.control('<|im_end|>')
     },
     changes: (turn) => thinks && turn.reasoning !== '',

@@ -50,8 +50,8 @@ export const llama3: Family = {
     }
     pen.control('<|eot_id|>')
   },
-  closed(pen, _turn, stop) {
-    pen.control(stop === '<|eom_id|>' ? stop : '<|eot_id|>')
+  closed(pen, _turn, end) {
+    pen.control(end === '<|eom_id|>' ? end : '<|eot_id|>')
   },
   changes: () => false,
   parser: ({ tools }) => new Llama3Parser(tools.map((tool) => tool.flat)),

@@ -25,11 +25,11 @@ type Sample = {
 /** What families write otherwise than their own templates, in whole conversations, on purpose. */
 const without: Readonly<Record<string, readonly string[]>> = {
   // Their templates show no tools; that of V3 breaks calls.
-  'deepseek-v3': ['with tools', 'a tool loop', 'a tool loop and another question'],
-  'deepseek-v3.1': ['with tools', 'a tool loop', 'a tool loop and another question'],
+  'deepseek-v3': ['with tools', 'with a tool loop', 'with a tool loop and another question'],
+  'deepseek-v3.1': ['with tools', 'with a tool loop', 'with a tool loop and another question'],
   // Tools and system text stay with the first message, where the templates move them to the last.
-  'mistral-nemo': ['a tool loop', 'a tool loop and another question', 'two questions'],
-  'mistral-small-3.2': ['a tool loop and another question', 'without instructions'],
+  'mistral-nemo': ['with a tool loop', 'with a tool loop and another question', 'with two questions'],
+  'mistral-small-3.2': ['with a tool loop and another question', 'without instructions'],
   'ministral-3': ['without instructions'],
   // It knows no effort below low, which the template leaves to whoever asks.
   'gpt-oss': ['that wants no reasoning'],
@@ -152,11 +152,11 @@ function samplesFor(family: Family): Sample[] {
   return [
     { name: 'of one question', ...plain, items: [user('Hello.')] },
     { name: 'without instructions', ...plain, instructions: null, items: [user('Hello.')] },
-    { name: 'two questions', ...plain, items: talk },
+    { name: 'with two questions', ...plain, items: talk },
     { name: 'that wants no reasoning', ...plain, effort: 'none', items: talk.slice(0, 1) },
     { name: 'that wants much reasoning', ...plain, effort: 'high', items: talk.slice(0, 1) },
     { name: 'with tools', ...plain, tools: [tool], items: [user('Hello.')] },
-    { name: 'a tool loop', ...plain, tools: [tool], items: loop },
-    { name: 'a tool loop and another question', ...plain, tools: [tool], items: closed },
+    { name: 'with a tool loop', ...plain, tools: [tool], items: loop },
+    { name: 'with a tool loop and another question', ...plain, tools: [tool], items: closed },
   ]
 }

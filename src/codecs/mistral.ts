@@ -7,6 +7,7 @@ import type { Family, Head, Kind, Part, Pen, Segment, Turn, Want } from './famil
 import { constraintOf, jsonContent, jsonTags } from './constrain.ts'
 import { MistralParser } from './mistral-parser.ts'
 import { ministralSystem, smallSystem } from './mistral-system.ts'
+import { settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { textOfParts } from './turns.ts'
 
@@ -14,7 +15,7 @@ const [bos, eos] = ['<s>', '</s>']
 const users = ['[INST]', '[/INST]']
 const system = ['[SYSTEM_PROMPT]', '[/SYSTEM_PROMPT]']
 const tooling = ['[AVAILABLE_TOOLS]', '[/AVAILABLE_TOOLS]', '[TOOL_CALLS]', '[TOOL_RESULTS]', '[/TOOL_RESULTS]']
-const thoughts = ['[THINK]', '[/THINK]']
+const thoughts = ['[THINK]', '[/THINK]'] as const
 const picture = (pen: Pen): void => pen.control('[IMG]')
 
 /**
@@ -54,9 +55,9 @@ export const mistralNemo: Family = {
     if (before === 'head' && head.system !== undefined) pen.control('[/INST]')
   },
   spoken: listed,
-  closed(pen, { pieces }, stop) {
-    if (stop === undefined && pieces.at(-1)?.kind === 'call') pen.text(']')
-    pen.control(stop ?? eos)
+  closed(pen, { pieces }, end) {
+    if (typeof end !== 'string' && pieces.at(-1)?.kind === 'call') pen.text(']')
+    pen.control(eos)
   },
   parser: () => new MistralParser(),
   constrain: (want) =>
@@ -150,6 +151,7 @@ function tekken({
     needs: [bos, eos, ...needs],
     stops: [eos],
     markers,
+    pairs: [thoughts],
     ...(pictured ? { picture: pictured } : {}),
     head(pen, head) {
       pen.control(bos)
@@ -176,7 +178,10 @@ function tekken({
     ...(apart ? {} : { leave: answers }),
     opening: () => undefined,
     spoken: (pen, turn) => spoken(pen, turn, reasons),
-    closed: (pen, _turn, stop) => pen.control(stop ?? eos),
+    closed(pen, _turn, end) {
+      settle(pen, end)
+      pen.control(eos)
+    },
     parser: () => new MistralParser(),
     constrain: (want) => constrain(want, ids),
   }

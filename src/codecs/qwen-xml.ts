@@ -5,6 +5,7 @@ import type { Content, Tag } from '../turn/ports.ts'
 import { constraintOf } from './constrain.ts'
 import type { Family, Parser, Part, Pen, Turn } from './family.ts'
 import { fieldsOf } from './json-fields.ts'
+import { type Owed, settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { pythonText, stripped } from './python-text.ts'
 import { bareCalls, TagParser } from './tag-parser.ts'
@@ -27,6 +28,7 @@ export const qwen3Coder: Family = {
   needs: [...chatml, ...calls],
   stops,
   markers: outputs,
+  pairs: [calls],
   head(pen, { system, tools }) {
     if (system === undefined && tools.length === 0) return
     pen.markup('<|im_start|>system\n')
@@ -61,8 +63,9 @@ export const qwen3Coder: Family = {
     said(pen, turn, turn.text)
     pen.control('<|im_end|>')
   },
-  closed(pen, _turn, stop) {
-    pen.control(stop ?? '<|im_end|>')
+  closed(pen, _turn, end) {
+    settle(pen, end, (closer) => (closer === '</think>' ? '\n</think>\n\n' : callEnd(end)))
+    pen.control(typeof end === 'string' ? end : '<|im_end|>')
     pen.text('\n')
   },
   changes: () => false,
@@ -77,6 +80,7 @@ export const qwen35: Family = {
   needs: [...chatml, ...think, ...calls],
   stops,
   markers: [...outputs, ...vision],
+  pairs: [think, calls],
   picture,
   head(pen, { system, tools }) {
     const text = stripped(system ?? '')
@@ -131,6 +135,12 @@ export const qwen35: Family = {
   constrain: (want, { thinking }) => constraintOf(want, want.tools.map(callTag), thinking ? '</think>' : undefined),
 }
 
+/** What a call that broke off still lacks. */
+function callEnd(end: string | Owed): string {
+  const text = typeof end === 'string' ? '' : end.text
+  const value = text.lastIndexOf('<parameter=') > text.lastIndexOf('</parameter>') ? '\n</parameter>' : ''
+  return `${value}${text.includes('</function>') ? '' : '\n</function>'}\n</tool_call>`
+}
 function leave(pen: Pen, before: string, next: string): void {
   if (before === 'tool' && next !== 'tool') pen.markup('<|im_end|>\n')
 }

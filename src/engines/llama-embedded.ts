@@ -12,7 +12,8 @@ import { libraryUrl } from './llama-embedded-library.ts'
 import type { Described, Grammar, Held, Load, Place, Question, Run } from './llama-embedded-messages.ts'
 import { llamaEmbeddedOptions, type LlamaEmbeddedInput, type LlamaEmbeddedOptions } from './llama-embedded-options.ts'
 import { type Listener, LlamaProcess } from './llama-embedded-process.ts'
-import { Script, type Scripted } from './llama-embedded-script.ts'
+import { Script } from './llama-embedded-script.ts'
+import type { Scripted } from './scenario-items.ts'
 
 export { llamaEmbeddedOptions }
 

@@ -157,7 +157,7 @@ export class Wire {
       )
     this.#running++
     const headers = { accept, 'accept-encoding': 'identity', ...this.options.headers }
-    const length = Array.isArray(body) ? body.reduce((sum, part: Buffer) => sum + part.length, 0) : body?.length
+    const length = Buffer.isBuffer(body) ? body.length : body?.reduce((sum, part) => sum + part.length, 0)
     const request: Dispatcher.DispatchOptions = {
       method,
       path: `${this.#path}${path}${this.#query}`,

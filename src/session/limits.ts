@@ -19,6 +19,8 @@ export type Limits = {
     readonly queued: number
     /** Ended responses of a connection that can still be continued. */
     readonly continuable: number
+    /** Memory that their conversations may take, per connection. */
+    readonly continuableBytes: number
     readonly pendingSteers: number
     readonly pingMs: number
     /** Without any byte for this long after a ping the peer is gone. */
@@ -37,6 +39,8 @@ export type Limits = {
   readonly detachGraceMs: number
   readonly slowReaderBytes: number
   readonly slowReaderMs: number
+  /** Memory that the items of one conversation may take, estimated from above. */
+  readonly conversationBytes: number
   /** Longest a turn may run, and the most text it may produce. */
   readonly turnMs: number
   readonly outputBytes: number

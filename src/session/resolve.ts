@@ -68,10 +68,14 @@ function namedChain(
 ): Chain | Promise<Chain> {
   if (id === undefined) return Chain.root(principal.owner)
   if (near.settle.isGone(id)) throw notFound(id)
-  return cache.get(id) ?? near.settle.chain(id, principal.owner) ?? loadChain(id, principal, near)
+  return cache.get(id) ?? inMemory(id, principal.owner, near) ?? loadChain(id, principal, near)
 }
+const inMemory = (id: string, owner: string, { settle, index }: Near): Chain | undefined =>
+  settle.chain(id, owner) ?? index.stored(id, owner)
+
 /** Reads back from response to response until memory knows one, then builds the links forward again. */
-async function loadChain(id: string, { owner, tenant }: Principal, { settle, seal }: Near): Promise<Chain> {
+async function loadChain(id: string, { owner, tenant }: Principal, near: Near): Promise<Chain> {
+  const { settle, seal, index } = near
   const records = []
   let chain: Chain | undefined
   for (let at: string | undefined = id; at !== undefined && chain === undefined;) {
@@ -81,7 +85,7 @@ async function loadChain(id: string, { owner, tenant }: Principal, { settle, sea
     records.push(record)
     if (records.length % reads === 0) await others()
     at = record.parent
-    chain = at === undefined ? undefined : settle.chain(at, owner)
+    chain = at === undefined ? undefined : inMemory(at, owner, near)
   }
   // The day on which it began is part of some prompts.
   const oldest = records.at(-1)?.response.created_at
@@ -91,7 +95,7 @@ async function loadChain(id: string, { owner, tenant }: Principal, { settle, sea
       chain = chain.add({ response: response.id, from, items: wire.map((item) => asSeen(item, tenant, seal)), wire })
     if (chain.response !== response.id) chain = chain.add({ response: response.id, from: 'input', items: [] })
   }
-  settle.remember(id, chain)
+  index.add(chain, true)
   return chain
 }
 const notFound = (id: string): ApiError =>

@@ -54,7 +54,7 @@ export class Session {
     this.principal = principal
     this.#world = world
     this.#options = options
-    this.#cache = new Continuations(world.limits.websocket.continuable)
+    this.#cache = new Continuations(world.limits.websocket.continuable, world.limits.websocket.continuableBytes)
   }
   get idle(): boolean {
     return this.#running === 0 && this.#waiting.length === 0
@@ -186,7 +186,7 @@ export class Session {
       steered: () => lane.steers.length > 0 && lane.awaits === undefined,
       keep: (chain) => {
         this.#cache.keep(id, chain, lane.name)
-        this.#world.index.add(chain)
+        if (!this.#world.settle.isGone(id)) this.#world.index.add(chain, request.store)
       },
     }
     const begun = performance.now()

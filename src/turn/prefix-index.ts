@@ -1,5 +1,6 @@
-// Which conversations of an owner begin like the one that was just sent whole. For speed only: it chooses what need not be
-// rendered and encoded again, never what a response follows. A wrong or missing entry costs time.
+// Which conversations of an owner begin like the one that was just sent whole, and the chains of stored responses. For speed
+// only: it chooses what need not be rendered, encoded or read back again, never what a response follows. A missing entry
+// costs time.
 import { extendHash } from '../protocol/item-hash.ts'
 import type { Item } from '../protocol/items.ts'
 import type { Chain } from './chain.ts'
@@ -25,7 +26,7 @@ export class PrefixIndex {
   readonly #chains = new Map<string, Chain>()
   /** By the first link, the longest unused first. */
   readonly #groups = new Map<Chain, Group>()
-  readonly #byResponse = new Map<string, Chain>()
+  readonly #byResponse = new Map<string, { chain: Chain; stored: boolean }>()
   readonly #sweep: NodeJS.Timeout
   #bytes = 0
   /** Full resends that were looked up, and items of theirs that were known. */
@@ -53,8 +54,11 @@ export class PrefixIndex {
     this.#touch(best.chain.first)
     return best
   }
-  /** From now on a conversation that begins like this one is known. Synchronous, and cheap: one entry for each new link. */
-  add(chain: Chain): void {
+  /**
+   * From now on a conversation that begins like this one is known, and the response that made its last link, where that is
+   * stored. Synchronous, and cheap: one entry for each new link.
+   */
+  add(chain: Chain, stored: boolean): void {
     if (this.#limits.keepBytes === 0) return
     const { first } = chain
     const group = this.#groups.get(first) ?? { keys: [], responses: [], bytes: 0, tokens: 0, used: 0 }
@@ -68,9 +72,13 @@ export class PrefixIndex {
       if (!known) group.keys.push(key)
       group.bytes += link.bytes
       this.#bytes += link.bytes
-      if (group.responses.at(-1) !== link.response) group.responses.push(link.response)
-      this.#byResponse.set(link.response, first)
+      if (!this.#byResponse.has(link.response)) {
+        group.responses.push(link.response)
+        this.#byResponse.set(link.response, { chain: link, stored: false })
+      }
     }
+    if (!this.#byResponse.has(chain.response)) group.responses.push(chain.response)
+    this.#byResponse.set(chain.response, { chain, stored })
     this.#groups.set(first, group)
     const tokens = chain.encoded?.prompt.bytes ?? chain.parent?.encoded?.prompt.bytes ?? group.tokens
     this.#bytes += tokens - group.tokens
@@ -83,8 +91,15 @@ export class PrefixIndex {
   }
   /** Nothing of the conversation that this response belongs to is known any more. */
   forget(response: string): void {
-    const first = this.#byResponse.get(response)
-    if (first) this.#drop(first)
+    const known = this.#byResponse.get(response)
+    if (known) this.#drop(known.chain.first)
+  }
+  /** The chain of a stored response of this owner, so that it need not be read back. */
+  stored(response: string, owner: string): Chain | undefined {
+    const known = this.#byResponse.get(response)
+    if (!known?.stored || known.chain.owner !== owner) return undefined
+    this.#touch(known.chain.first)
+    return known.chain
   }
   get bytes(): number {
     return this.#bytes
@@ -109,7 +124,7 @@ export class PrefixIndex {
     this.#groups.delete(first)
     this.#bytes -= group.bytes + group.tokens
     for (const key of group.keys) if (this.#chains.get(key)?.first === first) this.#chains.delete(key)
-    for (const id of group.responses) if (this.#byResponse.get(id) === first) this.#byResponse.delete(id)
+    for (const id of group.responses) if (this.#byResponse.get(id)?.chain.first === first) this.#byResponse.delete(id)
   }
   #forgetOld(): void {
     const before = Date.now() - this.#limits.keepMs

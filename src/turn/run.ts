@@ -25,6 +25,8 @@ export type Deps = {
   readonly classifiers: readonly Classifier[]
   /** Most characters a model may write in one response. */
   readonly outputBytes: number
+  /** Most memory the items of a conversation may take. */
+  readonly conversationBytes: number
   readonly report: (error: unknown, what: string) => void
   readonly shadow: Shadow
   /** Hears where a prompt left the one in front of it. */
@@ -90,6 +92,12 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     start = await turn.resolve()
     const [items, wire] = [start.seen.slice(start.held), start.fresh.slice(start.held)]
     chain = items.length > 0 ? start.known.add({ ...input, items, wire }) : start.known
+    if (chain.allBytes > deps.conversationBytes)
+      throw new ApiError(
+        'context_length_exceeded',
+        `This conversation takes some ${chain.allBytes} bytes; a conversation may take ${deps.conversationBytes}.`,
+        'input',
+      )
     mark(id, 'resolved')
     model = deps.model(settings.model)
     constraint = start.compact ? undefined : model.codec?.constraint(settings, chain)

@@ -11,6 +11,8 @@ type Pending = { readonly record: Stored; readonly chain: Chain | undefined }
 /** Records per transaction; tries before a record is given up. */
 const batch = 64
 const tries = 5
+/** Deleted ids that are remembered. */
+const mostGone = 65_536
 
 export class Settle {
   readonly #store: Store
@@ -19,10 +21,8 @@ export class Settle {
   readonly #pending = new Map<string, Pending>()
   /** Items of what is pending, each with the newest record that has it. */
   readonly #pendingItems = new Map<string, { readonly item: Item; readonly record: Stored }>()
-  /** Chains of stored responses, so that HTTP continuations need not be read back each turn; weights are tokens. */
-  readonly #recent = new Recent<Chain>(512, 16_000_000, (chain) => chain.weight)
   /** Ids that were deleted while a socket may still hold their chains. */
-  readonly #gone = new Recent<true>(65_536, Infinity, () => 0)
+  readonly #gone = new Set<string>()
   #writing: Promise<void> | undefined
   /** The batch that is on its way. */
   #saving: Promise<void> | undefined
@@ -44,16 +44,12 @@ export class Settle {
     if (this.isGone(id)) return
     this.#pending.set(id, { record, chain })
     for (const item of itemsOf(record)) this.#pendingItems.set(`${record.owner}\0${item.id}`, { item, record })
-    if (chain) this.#recent.set(id, chain)
     this.#writing ??= this.#write()
   }
-  /** The chain of a stored response of this owner, while it is in memory. */
+  /** The chain of a response of this owner that is not written yet. */
   chain(id: string, owner: string): Chain | undefined {
-    const chain = this.#pending.get(id)?.chain ?? this.#recent.get(id)
+    const chain = this.#pending.get(id)?.chain
     return chain?.owner === owner ? chain : undefined
-  }
-  remember(id: string, chain: Chain): void {
-    this.#recent.set(id, chain)
   }
   async load(id: string, owner: string): Promise<Stored | undefined> {
     if (this.isGone(id)) return undefined
@@ -80,13 +76,16 @@ export class Settle {
   }
   /** Nobody may continue or store this response any more. */
   forget(id: string): void {
-    this.#gone.set(id, true)
-    this.#recent.delete(id)
+    this.#gone.add(id)
+    for (const oldest of this.#gone) {
+      if (this.#gone.size <= mostGone) break
+      this.#gone.delete(oldest)
+    }
     const record = this.#pending.get(id)?.record
     if (record) this.#forgetItems(record)
   }
   isGone(id: string): boolean {
-    return this.#gone.get(id) === true
+    return this.#gone.has(id)
   }
   get waiting(): number {
     return this.#pending.size
@@ -141,36 +140,6 @@ export class Settle {
 /** Every item of a record that has an id, input and output. */
 const itemsOf = ({ input, links }: Stored): Item[] =>
   [...input, ...links.flatMap((link) => link.items)].filter((item) => typeof item.id === 'string')
-
-/** The newest entries of a map: at most `count` of them, and at most `weight` in all. */
-class Recent<V> {
-  readonly #map = new Map<string, V>()
-  readonly #count: number
-  readonly #most: number
-  readonly #weigh: (value: V) => number
-  #weight = 0
-  constructor(count: number, weight: number, weigh: (value: V) => number) {
-    this.#count = count
-    this.#most = weight
-    this.#weigh = weigh
-  }
-  get(key: string): V | undefined {
-    return this.#map.get(key)
-  }
-  set(key: string, value: V): void {
-    this.delete(key)
-    this.#map.set(key, value)
-    this.#weight += this.#weigh(value)
-    for (const old of this.#map.keys()) {
-      if (this.#map.size <= this.#count && this.#weight <= this.#most) return
-      this.delete(old)
-    }
-  }
-  delete(key: string): void {
-    const value = this.#map.get(key)
-    if (value !== undefined && this.#map.delete(key)) this.#weight -= this.#weigh(value)
-  }
-}
 
 /**
  * What must be written so that this response can be continued from the store: its own links, and the response they

@@ -38,7 +38,7 @@ function talk(owner: string, ...texts: string[]): Chain {
 test('finds the deepest known beginning, and says how many items it holds', () => {
   const index = indexOf()
   const chain = talk('a', 'one', 'two', 'three', 'four')
-  index.add(chain)
+  index.add(chain, false)
   const found = index.find('a', [user('one'), says('two'), user('three'), says('four'), user('five')])
   expect(found?.chain).toBe(chain)
   expect(found?.items).toBe(4)
@@ -48,7 +48,7 @@ test('finds the deepest known beginning, and says how many items it holds', () =
 })
 test('knows an item whatever its id, status, key order and parts that no model sees', () => {
   const index = indexOf()
-  index.add(talk('a', 'one', 'two'))
+  index.add(talk('a', 'one', 'two'), false)
   const sent = [
     { content: [{ text: 'one', type: 'input_text' }], role: 'user', id: 'msg_x', type: 'message', status: 'completed' },
     { ...says('two'), id: 'msg_y', content: [{ type: 'output_text', text: 'two', annotations: [{}], logprobs: [] }] },
@@ -58,7 +58,7 @@ test('knows an item whatever its id, status, key order and parts that no model s
 test('a word, a role, a name, a call id or the order makes another conversation', () => {
   const index = indexOf()
   const call: Item = { type: 'function_call', call_id: 'c1', name: 'ls', arguments: '{"a":1}' }
-  index.add(Chain.root('a').add({ response: 'r', from: 'input', items: [user('one'), call] }))
+  index.add(Chain.root('a').add({ response: 'r', from: 'input', items: [user('one'), call] }), false)
   expect(index.find('a', [user('one'), call])).toBeDefined()
   for (const other of [
     { ...call, arguments: '{"a": 1}' },
@@ -72,14 +72,14 @@ test('a word, a role, a name, a call id or the order makes another conversation'
 })
 test('nobody finds what belongs to another key', () => {
   const index = indexOf()
-  index.add(talk('a', 'one', 'two'))
+  index.add(talk('a', 'one', 'two'), false)
   expect(index.find('b', [user('one'), says('two')])).toBeUndefined()
 })
 test('keeps to its bytes: the conversation that was unused longest goes first, as a whole', () => {
   const index = indexOf({ keepBytes: 60_000 })
   const long = (n: number) => `${n}`.repeat(5000)
   for (let n = 1; n <= 9; n++) {
-    index.add(talk('a', long(n), 'yes'))
+    index.add(talk('a', long(n), 'yes'), false)
     index.find('a', [user(long(1))])
     expect(index.bytes).toBeLessThanOrEqual(60_000)
   }
@@ -89,14 +89,14 @@ test('keeps to its bytes: the conversation that was unused longest goes first, a
 })
 test('one conversation that is larger than everything it may keep is not kept', () => {
   const index = indexOf({ keepBytes: 10_000 })
-  index.add(talk('a', 'x'.repeat(20_000), 'yes'))
+  index.add(talk('a', 'x'.repeat(20_000), 'yes'), false)
   expect(index.size).toBe(0)
   expect(index.bytes).toBe(0)
 })
 test('forgets what nobody goes on with after its time, and not what is used', () => {
   const index = indexOf({ keepMs: 10_000 })
-  index.add(talk('a', 'one', 'two'))
-  index.add(talk('a', 'three', 'four'))
+  index.add(talk('a', 'one', 'two'), false)
+  index.add(talk('a', 'three', 'four'), false)
   for (let n = 0; n < 5; n++) {
     vi.advanceTimersByTime(5000)
     expect(index.find('a', [user('one')])).toBeDefined()
@@ -109,8 +109,8 @@ test('forgets what nobody goes on with after its time, and not what is used', ()
 test('a deleted response takes its conversation with it', () => {
   const index = indexOf()
   const chain = talk('a', 'one', 'two', 'three', 'four')
-  index.add(chain)
-  index.add(talk('b', 'one', 'two'))
+  index.add(chain, false)
+  index.add(talk('b', 'one', 'two'), false)
   index.forget('resp_a_0')
   expect(index.find('a', [user('one'), says('two')])).toBeUndefined()
   expect(index.find('b', [user('one'), says('two')])).toBeDefined()
@@ -118,14 +118,28 @@ test('a deleted response takes its conversation with it', () => {
 })
 test('0 bytes: nothing is remembered at all', () => {
   const index = indexOf({ keepBytes: 0 })
-  index.add(talk('a', 'one', 'two'))
+  index.add(talk('a', 'one', 'two'), false)
   expect(index.size).toBe(0)
 })
 test('what is said again replaces what was known, and its memory is counted once', () => {
   const index = indexOf()
-  index.add(talk('a', 'one', 'two'))
+  index.add(talk('a', 'one', 'two'), false)
   const { bytes, size } = index
-  for (let n = 0; n < 5; n++) index.add(talk('a', 'one', 'two'))
+  for (let n = 0; n < 5; n++) index.add(talk('a', 'one', 'two'), false)
   expect(index.size).toBe(size)
   expect(index.bytes).toBe(bytes)
+})
+
+test('the chain of a stored response is found by its id, by its owner alone; that of others is not', () => {
+  const index = indexOf()
+  const chain = talk('a', 'one', 'two')
+  index.add(chain, true)
+  expect(index.stored('resp_a_0', 'a')).toBe(chain)
+  expect(index.stored('resp_a_0', 'b')).toBeUndefined()
+  const longer = chain.add({ response: 'resp_next', from: 'input', items: [user('three')] })
+  index.add(longer, false)
+  expect(index.stored('resp_next', 'a')).toBeUndefined()
+  expect(index.stored('resp_a_0', 'a')).toBe(chain)
+  index.forget('resp_next')
+  expect(index.stored('resp_a_0', 'a')).toBeUndefined()
 })

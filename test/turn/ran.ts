@@ -54,6 +54,7 @@ export async function run(generate: (call: Call) => AsyncIterable<Chunk>, how: H
     settle: new Settle(memoryStore(), 10, report),
     classifiers: how.classifiers ?? [],
     outputBytes: how.outputBytes ?? 1e6,
+    conversationBytes: 1e9,
     report,
     shadow: new Shadow(0, () => {}),
     broke: () => {},
