@@ -13,10 +13,12 @@ export type { Cause, Place } from './explain-items.ts'
 
 /** A run of text; `control`: one control token by its name. */
 export type Run = { readonly text: string; readonly control: boolean }
+/** The last that both have in common, and the first that differs in each. `cut`: there is more in front, and behind each. */
 export type Around = {
   readonly common: readonly Run[]
   readonly first: readonly Run[]
   readonly second: readonly Run[]
+  readonly cut: { readonly common: boolean; readonly first: boolean; readonly second: boolean }
 }
 export type Explanation = {
   /** Ids of the codec's vocabulary; `bytes` where its engine is sent text; `estimated tokens` without a codec. */
@@ -226,6 +228,7 @@ function near(a: Uint32Array, b: Uint32Array, at: number, tokenizer: Tokenizer):
     common: runs(a.subarray(Math.max(0, at - most), at), tokenizer),
     first: runs(a.subarray(at, at + most), tokenizer),
     second: runs(b.subarray(at, at + most), tokenizer),
+    cut: { common: at > most, first: a.length > at + most, second: b.length > at + most },
   }
 }
 function runs(ids: Uint32Array, tokenizer: Tokenizer): Run[] {
@@ -265,5 +268,6 @@ function textNear(place: Place, first: Side, second: Side): Around | undefined {
     common: run(a.slice(Math.max(0, at - shownText), at)),
     first: run(a.slice(at, at + shownText)),
     second: run(b.slice(at, at + shownText)),
+    cut: { common: at > shownText, first: a.length > at + shownText, second: b.length > at + shownText },
   }
 }

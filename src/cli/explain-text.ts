@@ -119,19 +119,18 @@ function cost({ prefill, again, unit, second, parted }: Explanation): string {
   return again > 0 ? `${all}, about ${number(again)} of them again.` : `${all}; none of the first is lost.`
 }
 
-function excerpt({ common, first, second }: Around, colours: boolean): string[] {
-  const cut = '…'
-  const line = (name: string, runs: readonly Run[], colour: 'dim' | 'red' | 'green', before: string, after: string) => {
-    const text = runs.map(({ text: t, control }) => paint(control ? ['cyan'] : [colour], plain(t), colours)).join('')
-    return `  ${name}  ${before}${runs.length === 0 ? paint(['dim'], '(it ends here)', colours) : text + after}`
-  }
+function excerpt({ common, first, second, cut }: Around, colours: boolean): string[] {
+  const written = (runs: readonly Run[], colour: 'dim' | 'red' | 'green'): string =>
+    runs.map(({ text, control }) => paint(control ? 'cyan' : colour, plain(text), colours)).join('')
+  const side = (runs: readonly Run[], colour: 'red' | 'green', more: boolean): string =>
+    runs.length === 0 ? paint('dim', '(it ends here)', colours) : `${written(runs, colour)}${more ? '…' : ''}`
   return [
-    line('both  ', common, 'dim', cut, ''),
-    line('first ', first, 'red', '', cut),
-    line('second', second, 'green', '', cut),
+    `  both    ${cut.common ? '…' : ''}${written(common, 'dim')}`,
+    `  first   ${side(first, 'red', cut.first)}`,
+    `  second  ${side(second, 'green', cut.second)}`,
   ]
 }
-function paint(format: Parameters<typeof styleText>[0], text: string, colours: boolean): string {
+function paint(format: 'dim' | 'red' | 'green' | 'cyan', text: string, colours: boolean): string {
   return colours ? styleText(format, text) : text
 }
 const number = (n: number): string => n.toLocaleString('en')

@@ -118,7 +118,9 @@ function tagEnds(text: string): string {
     if (closes === '') open.push(name)
     else if (open.includes(name)) open.length = open.lastIndexOf(name)
   }
-  return open.toReversed().map((name) => `</｜DSML｜${name}>`).join('\n')
+  const ends = open.toReversed().map((name) => `</｜DSML｜${name}>`)
+  // A value has no line break of its own.
+  return (open.length === 0 || open.at(-1) === 'parameter' ? '' : '\n') + ends.join('\n')
 }
 /** Several calls are then several lists of one call, which the parser reads alike. */
 function constrain(want: Want, settings: Head): Constraint {

@@ -49,6 +49,7 @@ export class DeepseekParser implements Parser {
   }
   end(out: Out, finish: Finish | undefined): void {
     if (finish === 'stop') this.#called(true)
+    else if (this.#call?.named === false) this.#call = undefined
     this.#leave(out, false)
   }
   /** Another item begins, or the turn ends. */
@@ -106,6 +107,10 @@ class TokenCall {
     if (taken > 0) this.#out.arguments(text.slice(0, taken))
     if (this.#end.complete) this.#state = 'over'
   }
+  /** Is it known what it calls? One that was cut before that is nothing. */
+  get named(): boolean {
+    return this.#state === 'arguments' || this.#state === 'over' || this.#nameSoFar(false) !== ''
+  }
   /** What stands between the separator and the arguments is white space, or the name with the fence. */
   #name(between: string): string {
     const name = between.replace(/\s*```(?:json)?\s*$/, '').trim()
@@ -113,13 +118,17 @@ class TokenCall {
   }
   /** No arguments: a call without any, or no call at all, which is then text, so that nothing is lost. */
   #odd(whole: boolean): void {
-    const front = this.#front.trim()
-    const inFence = /^\s*([\w.-]+)\s*\n\s*(?:```(?:json)?\s*)*$/.exec(`${this.#held}${whole ? '\n' : ''}`)?.[1]
-    const name = inFence ?? (this.#held.trim() === '' && front !== 'function' ? front : '')
-    if (this.#state === 'front' || name === '') return this.#out.text(`${this.#front}${this.#held}`)
+    const name = this.#nameSoFar(whole)
+    if (name === '') return this.#out.text(`${this.#front}${this.#held}`)
     this.#out.call(name)
     if (!whole) return this.#out.breakOff()
     this.#out.arguments('{}')
     this.#out.end()
+  }
+  #nameSoFar(whole: boolean): string {
+    if (this.#state === 'front') return ''
+    const front = this.#front.trim()
+    const inFence = /^\s*([\w.-]+)\s*\n\s*(?:```(?:json)?\s*)*$/.exec(`${this.#held}${whole ? '\n' : ''}`)?.[1]
+    return inFence ?? (this.#held.trim() === '' && front !== 'function' ? front : '')
   }
 }

@@ -137,9 +137,20 @@ const texts: Readonly<Record<string, Method<string>>> = {
   endswith: (self, args) => starts(self, args, (all, one) => all.endsWith(one)),
   split: (self, args) => split(self, args, false),
   rsplit: (self, args) => split(self, args, true),
-  splitlines: (self) => list(self.replace(/(?:\r\n|\n|\r)$/, '').split(/\r\n|\n|\r/).map(text)),
+  splitlines: (self) =>
+    list(
+      self
+        .replace(/(?:\r\n|\n|\r)$/, '')
+        .split(/\r\n|\n|\r/)
+        .map(text),
+    ),
   replace: (self, args) => text(replace(self, args)),
-  join: (self, args) => text(listOf(args.list[0] ?? missing).map(str).join(self)),
+  join: (self, args) =>
+    text(
+      listOf(args.list[0] ?? missing)
+        .map(str)
+        .join(self),
+    ),
   find: (self, args) => integer(self.indexOf(textArg(args, 0, 'sub') ?? '')),
   count: (self, args) => integer(self.split(textArg(args, 0, 'sub') ?? '').length - 1),
   isdigit: (self) => truth(/^\p{Nd}+$/u.test(self)),
@@ -328,7 +339,13 @@ export const filters: Readonly<Record<string, Filter>> = {
   indent: indented,
   upper: method0('upper'),
   lower: method0('lower'),
-  title: method0('title'),
+  title: (value) =>
+    text(
+      str(value)
+        .split(/([-\s({[<]+)/)
+        .map(capitalized)
+        .join(''),
+    ),
   capitalize: method0('capitalize'),
   replace: method0('replace'),
 }

@@ -35,7 +35,17 @@ const maxDepth = 600
 type Jump = 'break' | 'continue' | undefined
 type Test = (value: Value) => boolean
 
-const statements = new Set(['Set', 'If', 'For', 'Break', 'Continue', 'Macro', 'CallStatement', 'FilterStatement', 'Comment'])
+const statements = new Set([
+  'Set',
+  'If',
+  'For',
+  'Break',
+  'Continue',
+  'Macro',
+  'CallStatement',
+  'FilterStatement',
+  'Comment',
+])
 /** Methods of dictionaries stand in front of their keys where a template writes a dot. */
 const dictMethods = new Set(['get', 'items', 'keys', 'values', 'copy', 'pop', 'update'])
 
@@ -283,7 +293,8 @@ export class Renderer extends Interpreter {
     const named = new Map<string, Value>()
     const all: Value[] = []
     for (const node of nodes)
-      if (node.type === 'KeywordArgumentExpression') named.set(String(node.key?.value), this.#at(asNode(node.value), env))
+      if (node.type === 'KeywordArgumentExpression')
+        named.set(String(node.key?.value), this.#at(asNode(node.value), env))
       else all.push(this.#at(node, env))
     return { list: all, named }
   }

@@ -42,9 +42,7 @@ export type Node = {
 }
 type Library = {
   readonly Environment: new (parent?: Scope) => Scope
-  readonly Interpreter: new (
-    env: Scope,
-  ) => {
+  readonly Interpreter: new (env: Scope) => {
     run(program: Node): Value
     evaluate(node: Node | undefined, env: Scope): Value
   }

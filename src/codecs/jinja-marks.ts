@@ -146,6 +146,5 @@ const marked = /([\ue000-\uf8fd])/
 export const isMark = (char: string): boolean => /^[\ue000-\uf8fd]/.test(char)
 const plain = (text: string): string =>
   text.replaceAll(/\uf8ff(\d{5})/g, (_, code: string) => String.fromCharCode(Number(code)))
-const longestFirst = (texts: readonly string[]): string[] =>
-  [...new Set(texts)].toSorted((a, b) => b.length - a.length)
+const longestFirst = (texts: readonly string[]): string[] => [...new Set(texts)].toSorted((a, b) => b.length - a.length)
 const escaped = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)

@@ -80,8 +80,16 @@ export function mappingOf(template: ChatTemplate): Mapping {
       if (works(changed)) return void (mapping = changed)
     }
   }
-  choose('users', ['apart', 'joined'], (m) => shows(m, [user, said('user', 'qzmore')], ['qzuser', 'qzmore']) !== undefined)
-  choose('system', ['system', 'user'], (m) => shows(m, [said('system', 'qzsystem'), user], ['qzsystem', 'qzuser']) !== undefined)
+  choose(
+    'users',
+    ['apart', 'joined'],
+    (m) => shows(m, [user, said('user', 'qzmore')], ['qzuser', 'qzmore']) !== undefined,
+  )
+  choose(
+    'system',
+    ['system', 'user'],
+    (m) => shows(m, [said('system', 'qzsystem'), user], ['qzsystem', 'qzuser']) !== undefined,
+  )
   const late = [user, answer('qzanswer'), said('system', 'qzlate'), said('user', 'qzmore')]
   choose('laterSystem', ['system', 'user'], (m) => shows(m, late, ['qzuser', 'qzlate', 'qzmore']) !== undefined)
 
@@ -103,14 +111,22 @@ export function mappingOf(template: ChatTemplate): Mapping {
   if (called(kept) && calls(kept) === calls(mapping)) mapping = kept
 
   const both = [user, call(1), call(2), output(1), output(2)]
-  choose('calls', ['together', 'split'], (m) => shows(m, both, ['qzvalue1', 'qzvalue2', 'qzoutput1', 'qzoutput2'], [tool]) !== undefined)
+  choose(
+    'calls',
+    ['together', 'split'],
+    (m) => shows(m, both, ['qzvalue1', 'qzvalue2', 'qzoutput1', 'qzoutput2'], [tool]) !== undefined,
+  )
   const fields = ['reasoning_content', 'reasoning', 'thinking', 'blocks'] as const
   const thought = (m: Mapping, items: readonly Item[], tools: readonly Callable[]): boolean =>
     shows(m, items, ['qzthought'], tools)?.includes("'thinking'") === false
   const reasons = [user, reasoning, call(1), output(1)]
-  choose('reasoning', [...fields, 'none'], (m) =>
-    m.reasoning === 'none' ||
-    (called(m) ? thought(m, reasons, [tool]) : thought(m, [user, reasoning, answer('qzanswer')], least)))
+  choose(
+    'reasoning',
+    [...fields, 'none'],
+    (m) =>
+      m.reasoning === 'none' ||
+      (called(m) ? thought(m, reasons, [tool]) : thought(m, [user, reasoning, answer('qzanswer')], least)),
+  )
   return mapping
 }
 

@@ -65,7 +65,11 @@ export class ChatTemplate {
     const known = new WeakSet<Value>()
     const said = (value: Value): string => (known.has(value) ? this.marks.role(str(value)) : str(value))
     for (const [name, value] of this.#variables) env.setVariable(name, value)
-    for (const [name, value] of Object.entries(trusted)) env.setVariable(name, valueOf(value, (t) => this.marks.own(t)))
+    for (const [name, value] of Object.entries(trusted))
+      env.setVariable(
+        name,
+        valueOf(value, (t) => this.marks.own(t)),
+      )
     for (const [name, value] of Object.entries(given)) env.setVariable(name, valueOf(value, foreign))
     if (this.marks.joins) rolesOf(env.lookupVariable('messages'), named)
     globals(env, date)
@@ -87,7 +91,11 @@ function refusal(e: unknown, shown: (text: string) => string): ApiError {
   if (e instanceof ApiError) return e
   const words = e instanceof Error ? shown(e.message) : ''
   if (e instanceof Raised)
-    return new ApiError('invalid_request', `The chat template of this model refuses the conversation: ${words}`, 'input')
+    return new ApiError(
+      'invalid_request',
+      `The chat template of this model refuses the conversation: ${words}`,
+      'input',
+    )
   if (e instanceof TooMuch)
     return new ApiError(
       'invalid_request',
@@ -149,12 +157,24 @@ function globals(env: Scope, date: Date): void {
     env.setVariable(name, value)
     env.setVariable(name.slice(0, 1).toUpperCase() + name.slice(1), value)
   }
-  env.setVariable('raise_exception', func(([words]) => {
-    throw new Raised(words ? str(words) : '')
-  }))
-  env.setVariable('strftime_now', func(([format]) => text(strftime(date, format ? str(format) : ''))))
-  env.setVariable('range', func((args) => range(args.map((arg) => numberOf(arg) ?? 0))))
-  env.setVariable('dict', func(([fields]) => fields ?? valueOf({}, (t) => t)))
+  env.setVariable(
+    'raise_exception',
+    func(([words]) => {
+      throw new Raised(words ? str(words) : '')
+    }),
+  )
+  env.setVariable(
+    'strftime_now',
+    func(([format]) => text(strftime(date, format ? str(format) : ''))),
+  )
+  env.setVariable(
+    'range',
+    func((args) => range(args.map((arg) => numberOf(arg) ?? 0))),
+  )
+  env.setVariable(
+    'dict',
+    func(([fields]) => fields ?? valueOf({}, (t) => t)),
+  )
 }
 function range(args: readonly number[]): Value {
   const [from, to, step] = args.length === 1 ? [0, args[0] ?? 0, 1] : [args[0] ?? 0, args[1] ?? 0, args[2] ?? 1]

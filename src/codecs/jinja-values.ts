@@ -5,7 +5,7 @@ export type { Value }
 
 /** The library keeps its classes of values to itself: they are taken from an example of each. */
 const example = (value: unknown): Value => new Environment().set('example', value)
-const maker = <T>(value: unknown): (new (value: T) => Value) =>
+const maker = <T>(value: unknown): new (value: T) => Value =>
   example(value).constructor as unknown as new (value: T) => Value
 const Text = maker<string>('')
 const Integer = maker<number>(0)
@@ -138,7 +138,8 @@ export function json(value: Value, style: JsonStyle, depth = 0): string {
       ['[', ']'],
       raw.map((one) => json(one, style, depth + 1)),
     )
-  if (!(raw instanceof Map)) throw new Error(raw === undefined ? 'an undefined value is no JSON' : 'a function is no JSON')
+  if (!(raw instanceof Map))
+    throw new Error(raw === undefined ? 'an undefined value is no JSON' : 'a function is no JSON')
   const fields = style.sorted ? [...raw].toSorted(([a], [b]) => (a < b ? -1 : 1)) : [...raw]
   return wrap(
     ['{', '}'],

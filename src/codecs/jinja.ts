@@ -58,7 +58,11 @@ export class JinjaCodec implements Codec {
   readonly #stopNames: readonly string[]
   readonly #openings = new Map<string | null, readonly string[]>()
 
-  constructor(source: string, tokenizer: Tokenizer, { dialect = plain, retention, variables = {}, mapping }: JinjaOptions) {
+  constructor(
+    source: string,
+    tokenizer: Tokenizer,
+    { dialect = plain, retention, variables = {}, mapping }: JinjaOptions,
+  ) {
     if (retention !== undefined && retention !== 'template')
       throw new Error(`a chat template decides itself what it keeps: leave out \`retention: ${retention}\``)
     this.tokenizer = tokenizer
@@ -116,7 +120,10 @@ export class JinjaCodec implements Codec {
     for (const [n, unit] of this.#units(text, chain).entries()) {
       const shown = typeof unit === 'number' ? '' : typeof unit === 'string' ? unit : this.tokenizer.decode(unit)
       while (starts.length < items.length && shown.includes(items[starts.length] ?? '')) starts.push(ids.length)
-      for (const id of await encodeAll([unit].flatMap((u) => (typeof u === 'object' ? [...u] : u)), this.tokenizer))
+      for (const id of await encodeAll(
+        [unit].flatMap((u) => (typeof u === 'object' ? [...u] : u)),
+        this.tokenizer,
+      ))
         ids.push(id)
       if (n % 256 === 255) await new Promise((resolve) => setImmediate(resolve))
     }
@@ -298,7 +305,8 @@ function wordsOf(item: Item): string {
   const text =
     piece?.kind === 'call'
       ? piece.name
-      : (piece?.text ?? (segment?.kind === 'system' ? segment.text : segment && 'parts' in segment ? textOfParts(segment.parts) : ''))
+      : (piece?.text ??
+        (segment?.kind === 'system' ? segment.text : segment && 'parts' in segment ? textOfParts(segment.parts) : ''))
   return text.trim().slice(0, 40).split('\n')[0] ?? ''
 }
 const tokenName = (value: unknown): string | undefined =>

@@ -109,9 +109,9 @@ class Calls {
       if (!this.#argued && whole) this.#out.arguments('{}')
       else this.#out.breakOff()
     } else if (this.#state === 'name' || this.#state === 'id') {
-      // A name alone is no call.
+      // A name alone is no call; one that was cut is nothing.
       const said = `${this.#name}${this.#id}`
-      if (said.trim() !== '') this.#out.text(said)
+      if (whole && said.trim() !== '') this.#out.text(said)
     } else if (this.#held !== '') {
       const call = new JsonCall(this.#out)
       call.push(this.#held)

@@ -1,6 +1,6 @@
 // Expressions over characters: what regexes, Lark grammars, JSON schemas and tags are turned into, and GBNF is written from.
 import { ApiError } from '../protocol/errors.ts'
-import type { Ranges } from './grammar-ranges.ts'
+import { minus, type Ranges } from './grammar-ranges.ts'
 
 export type Expression =
   | { readonly type: 'text'; readonly text: string }
@@ -16,8 +16,17 @@ export type Expression =
 
 export const nothing: Expression = { type: 'choice', parts: [] }
 export const empty: Expression = { type: 'text', text: '' }
-export const text = (value: string): Expression => ({ type: 'text', text: value })
-export const set = (ranges: Ranges): Expression => (ranges.length === 0 ? nothing : { type: 'set', ranges })
+/** Throws for a text with U+0000: llama.cpp ends its process over a grammar that asks for it. */
+export function text(value: string): Expression {
+  if (value.includes('\0'))
+    throw new ApiError('invalid_request', 'A schema or grammar asks for the character U+0000, which no engine can write.')
+  return { type: 'text', text: value }
+}
+/** One of these characters but U+0000. */
+export function set(given: Ranges): Expression {
+  const ranges = given.some(([low]) => low === 0) ? minus(given, []) : given
+  return ranges.length === 0 ? nothing : { type: 'set', ranges }
+}
 export const token = (id: number, not = false): Expression => ({ type: 'token', id, not })
 export const isNothing = (e: Expression): boolean => e.type === 'choice' && e.parts.length === 0
 export const isEmpty = (e: Expression): boolean => e.type === 'text' && e.text === ''

@@ -1,10 +1,12 @@
-// Sets of characters as sorted, disjoint, inclusive ranges of code points.
+// Sets of characters as sorted, disjoint, inclusive ranges of code points. U+0000 is none: engines written in C take it for
+// the end of a text, so nothing that asks for it can be written.
 
 export type Range = readonly [number, number]
 export type Ranges = readonly Range[]
 
+const first = 1
 export const last = 0x10ffff
-export const everything: Ranges = [[0, last]]
+export const everything: Ranges = [[first, last]]
 
 /** The ranges sorted, and joined where they touch. */
 export function union(...lists: readonly Ranges[]): Ranges {
@@ -18,7 +20,7 @@ export function union(...lists: readonly Ranges[]): Ranges {
 }
 export function complement(ranges: Ranges): Ranges {
   const out: Range[] = []
-  let from = 0
+  let from = first
   for (const [low, high] of union(ranges)) {
     if (low > from) out.push([from, low - 1])
     from = high + 1
@@ -30,8 +32,8 @@ export const intersect = (a: Ranges, b: Ranges): Ranges => complement(union(comp
 export const minus = (a: Ranges, b: Ranges): Ranges => complement(union(complement(a), b))
 /** The characters of a text. */
 export function of(characters: string): Ranges {
-  const first = characters.codePointAt(0)
-  if (first !== undefined && characters.length === (first > 0xffff ? 2 : 1)) return [[first, first]]
+  const point = characters.codePointAt(0)
+  if (point !== undefined && characters.length === (point > 0xffff ? 2 : 1)) return [[point, point]]
   return union(Array.from(characters, (c): Range => [c.codePointAt(0) ?? 0, c.codePointAt(0) ?? 0]))
 }
 export const span = (low: string, high: string): Ranges => [[low.codePointAt(0) ?? 0, high.codePointAt(0) ?? 0]]

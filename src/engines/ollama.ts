@@ -164,7 +164,10 @@ class Ollama implements Engine {
     const before = known instanceof OllamaText && known.ids <= common ? known : OllamaText.empty
     const { text, rest } = before.follow(run, tokenizer)
     const think = tokenizer.control('<think>')
-    const stream = new OllamaStream(who(this.#wire), think !== undefined && run.view().subarray(-2).includes(think))
+    const stream = new OllamaStream(
+      who(this.#wire),
+      think !== undefined && run.from(Math.max(0, run.length - 2)).includes(think),
+    )
     const pass = (): Promise<void> | undefined => {
       const chunk = stream.take()
       if (!chunk || (!generate && !chunk.finish)) return undefined

@@ -265,8 +265,8 @@ export class SglangEngine implements Engine {
   }
 }
 /** The ids behind `from`, as in TokenRun.json. */
-function idsFrom({ run }: Prompt, from: number): Buffer {
-  return Buffer.from(run.view().subarray(from).join(','))
+function idsFrom({ run }: Prompt, from: number): readonly Buffer[] {
+  return [Buffer.from(run.from(from).join(','))]
 }
 function spell(structured: Structured): Record<string, unknown> {
   switch (structured.type) {

@@ -33,10 +33,14 @@ export const tokenWire = {
   requests: ms(512),
 }
 
-/** The request around ids that were written before, in parts: those of a long prompt are not even copied. `ids`: `1,2,3`. */
-export function bodyOf(field: string, ids: Buffer, rest: Readonly<Record<string, unknown>>): readonly Buffer[] {
+/** The request around ids that were written before, in parts: those of a long prompt are not even copied. `ids`: as of TokenRun.json. */
+export function bodyOf(
+  field: string,
+  ids: readonly Buffer[],
+  rest: Readonly<Record<string, unknown>>,
+): readonly Buffer[] {
   const tail = JSON.stringify(rest).slice(1)
-  return [Buffer.from(`{"${field}":[`), ids, Buffer.from(tail === '}' ? ']}' : `],${tail}`)]
+  return [Buffer.from(`{"${field}":[`), ...ids, Buffer.from(tail === '}' ? ']}' : `],${tail}`)]
 }
 /** Fields that both servers spell alike. `fallback`: what the operator has set for requests that leave it open. */
 export function samplingOf(settings: Settings, fallback: Readonly<Record<string, unknown>>): Record<string, unknown> {

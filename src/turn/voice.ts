@@ -76,7 +76,7 @@ export class Voice {
     const whole = this.ended && end >= decoder.ids.length
     const ids = Uint32Array.from(decoder.ids).slice(0, whole ? undefined : end)
     if (ids.length === 0) return undefined
-    const opening = encoded.prompt.view().slice(encoded.opens)
+    const opening = encoded.prompt.from(encoded.opens).slice()
     return { codec: codec.id, opening, ids, stop: whole ? decoder.stop : undefined, run: encoded.prompt.append(ids) }
   }
   /** As `end` for all ids there are: of an item that was broken off and is kept. */

@@ -48,7 +48,7 @@ describe('continuo explain', () => {
     expect(out).toContain('model m, written by codec qwen3/tool_cycle')
     expect(out).toMatch(/They part at token \d+ of \d+, in the instructions:/)
     expect(out).toContain('a date, a time or a number in the instructions changed, at character 19.')
-    expect(out).toMatch(/both {4}….*<\|im_start\|>system⏎Be brief\. It is 9:1\n {2}first {3}4\..*<\|im_end\|>/)
+    expect(out).toMatch(/ {2}both {4}….*⏎Be brief\. It is 9:1\n {2}first {3}4\.<\|im_end\|>⏎/)
     expect(out).toMatch(/Cost: \d+ of \d+ tokens must be prefilled, about \d+ of them again\./)
     expect(out).toContain('What to do: Put the date')
     // Not a terminal: no colours.

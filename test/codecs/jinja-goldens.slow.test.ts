@@ -41,7 +41,11 @@ describe.skipIf(folders.length === 0).each(rows)('$golden', ({ golden, family })
     const source = templateOf(all)
     if (source === undefined) return context.skip('its template is in no folder of TEMPLATES')
     const mapping = mappingOf(all)
-    const codec = jinjaCodec(edited(source, all), bytesFor(family), { dialect: family, variables: all.variables, mapping })
+    const codec = jinjaCodec(edited(source, all), bytesFor(family), {
+      dialect: family,
+      variables: all.variables,
+      mapping,
+    })
     let turns = 0
     for (const { flags, settings, items, turns: points, text } of all.cases) {
       // Templates look for their own markers in what clients write; here they find none.

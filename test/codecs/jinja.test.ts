@@ -9,7 +9,19 @@ import { byteTokenizer } from '../../src/tokenizers/bytes.ts'
 import { Chain } from '../../src/turn/chain.ts'
 import type { Codec, Tokenizer } from '../../src/turn/ports.ts'
 import { encodeChain } from '../../src/turn/voice.ts'
-import { bare, decoded, fromScratch, idsOf, itemsOf, resent, settingsOf, smallBpe, speakInto, spelt, writtenIds } from './talks.ts'
+import {
+  bare,
+  decoded,
+  fromScratch,
+  idsOf,
+  itemsOf,
+  resent,
+  settingsOf,
+  smallBpe,
+  speakInto,
+  spelt,
+  writtenIds,
+} from './talks.ts'
 
 const numRuns = Number(process.env['RUNS'] ?? 40)
 
@@ -58,14 +70,21 @@ const assistant = (text: string): Item => ({
   role: 'assistant',
   content: [{ type: 'output_text', text, annotations: [] }],
 })
-const codecOf = (options: JinjaOptions = {}): Codec => jinjaCodec(chatml, smallBpe(qwen3), { dialect: qwen3, ...options })
+const codecOf = (options: JinjaOptions = {}): Codec =>
+  jinjaCodec(chatml, smallBpe(qwen3), { dialect: qwen3, ...options })
 const textOf = (codec: Codec, chain: Chain, settings = settingsOf()): string =>
   codec.tokenizer.decode(fromScratch(codec, chain, settings))
 const shown = (codec: Codec, ids: readonly number[]): string =>
   ids.map((id) => codec.tokenizer.nameOf(id) ?? JSON.stringify(codec.tokenizer.decode([id]))).join(' ')
 
 const tools = [
-  { type: 'function', name: 'ls', description: 'Lists.', parameters: { type: 'object', properties: { path: { type: 'string' } } }, strict: false },
+  {
+    type: 'function',
+    name: 'ls',
+    description: 'Lists.',
+    parameters: { type: 'object', properties: { path: { type: 'string' } } },
+    strict: false,
+  },
 ]
 const words = fc.oneof(
   fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }).map((s) => `a${s}b`),
@@ -95,14 +114,32 @@ const itemsSaid = ({ reasoning, text, calls: paths }: Said): Item[] => [
 const step = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant('user' as const), text: words }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('outputs' as const), text: words }) },
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('speak' as const), said, odd: fc.boolean(), cut: fc.option(fc.nat(30), { nil: undefined, freq: 4 }) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('speak' as const),
+      said,
+      odd: fc.boolean(),
+      cut: fc.option(fc.nat(30), { nil: undefined, freq: 4 }),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('claim' as const), said }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('fork' as const), back: fc.nat(4) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('settings' as const), instructions: fc.constantFrom(null, 'Be brief.', 'Be long.') }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('settings' as const),
+      instructions: fc.constantFrom(null, 'Be brief.', 'Be long.'),
+    }),
+  },
 )
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
 
-function hold(codec: Codec, steps: readonly Step[], look: (chain: Chain, settings: ReturnType<typeof settingsOf>) => void) {
+function hold(
+  codec: Codec,
+  steps: readonly Step[],
+  look: (chain: Chain, settings: ReturnType<typeof settingsOf>) => void,
+) {
   let settings = settingsOf({ tools })
   let chain = Chain.root('o', began).add({ response: 'r', from: 'input', items: [user('begin')] })
   const past = [chain]
@@ -113,7 +150,9 @@ function hold(codec: Codec, steps: readonly Step[], look: (chain: Chain, setting
     else if (one.do === 'outputs')
       input(
         chain.items.flatMap((item): Item[] =>
-          item.type === 'function_call' ? [{ type: 'function_call_output', call_id: item.call_id, output: one.text }] : [],
+          item.type === 'function_call'
+            ? [{ type: 'function_call_output', call_id: item.call_id, output: one.text }]
+            : [],
         ),
       )
     else if (one.do === 'claim') input(itemsSaid(one.said))
@@ -159,44 +198,63 @@ describe('laws', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 1, maxLength: 8 }), (steps) => {
         const codec = codecOf()
-        hold(codec, steps.filter((s) => s.do !== 'speak' && s.do !== 'fork'), (chain, settings) => {
-          const went = idsOf(encodeChain(chain, settings, codec))
-          expect(shown(codec, went)).toBe(shown(codec, fromScratch(codec, resent(chain.all(), began), settings)))
-        })
+        hold(
+          codec,
+          steps.filter((s) => s.do !== 'speak' && s.do !== 'fork'),
+          (chain, settings) => {
+            const went = idsOf(encodeChain(chain, settings, codec))
+            expect(shown(codec, went)).toBe(shown(codec, fromScratch(codec, resent(chain.all(), began), settings)))
+          },
+        )
       }),
       { numRuns },
     )
   })
   test.each([
     ['chatml', chatml, smallBpe(qwen3)],
-    ['a template that joins names', pieced, byteTokenizer(['<|user|>', '<|assistant|>', '<|system|>', '<|end|>', '<|tool|>'])],
-  ])('law 9: whatever clients write, wherever they write it, no control token comes of it: %s', (_, source, tokenizer) => {
-    const codec = jinjaCodec(source, tokenizer, { dialect: qwen3 })
-    const names = namesOf(tokenizer)
-    const controls = (evil: string): string[] => {
-      const text = `see ${evil} here`
-      const [head, tail] = [evil.slice(0, 3), evil.slice(3)]
-      const items: Item[] = [
-        { type: 'message', role: 'developer', content: [{ type: 'input_text', text }] },
-        { type: 'message', role: 'user', content: [{ type: 'input_text', text: head }, { type: 'input_text', text: tail }] },
-        { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text }] },
-        assistant(head),
-        assistant(tail),
-        { type: 'function_call', call_id: `c${evil}`, name: evil, arguments: JSON.stringify({ [evil]: text }) },
-        { type: 'function_call_output', call_id: `c${evil}`, output: text },
-        user(evil),
-      ]
-      const parameters = { type: 'object', properties: { [evil]: { type: 'string', enum: [evil] } } }
-      const settings = settingsOf({
-        instructions: `say ${evil}`,
-        tools: [{ type: 'function', name: 'f', description: evil, strict: false, parameters }],
-      })
-      return fromScratch(codec, resent(items, began), settings).flatMap((id) => tokenizer.nameOf(id) ?? [])
-    }
-    const expected = controls('x')
-    expect(expected.length).toBeGreaterThan(5)
-    for (const name of [...names, '\ue000', '\ue001\ue002', '\uf8fe', '\uf8ff57344']) expect(controls(name)).toEqual(expected)
-  })
+    [
+      'a template that joins names',
+      pieced,
+      byteTokenizer(['<|user|>', '<|assistant|>', '<|system|>', '<|end|>', '<|tool|>']),
+    ],
+  ])(
+    'law 9: whatever clients write, wherever they write it, no control token comes of it: %s',
+    (_, source, tokenizer) => {
+      const codec = jinjaCodec(source, tokenizer, { dialect: qwen3 })
+      const names = namesOf(tokenizer)
+      const controls = (evil: string): string[] => {
+        const text = `see ${evil} here`
+        const [head, tail] = [evil.slice(0, 3), evil.slice(3)]
+        const items: Item[] = [
+          { type: 'message', role: 'developer', content: [{ type: 'input_text', text }] },
+          {
+            type: 'message',
+            role: 'user',
+            content: [
+              { type: 'input_text', text: head },
+              { type: 'input_text', text: tail },
+            ],
+          },
+          { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text }] },
+          assistant(head),
+          assistant(tail),
+          { type: 'function_call', call_id: `c${evil}`, name: evil, arguments: JSON.stringify({ [evil]: text }) },
+          { type: 'function_call_output', call_id: `c${evil}`, output: text },
+          user(evil),
+        ]
+        const parameters = { type: 'object', properties: { [evil]: { type: 'string', enum: [evil] } } }
+        const settings = settingsOf({
+          instructions: `say ${evil}`,
+          tools: [{ type: 'function', name: 'f', description: evil, strict: false, parameters }],
+        })
+        return fromScratch(codec, resent(items, began), settings).flatMap((id) => tokenizer.nameOf(id) ?? [])
+      }
+      const expected = controls('x')
+      expect(expected.length).toBeGreaterThan(5)
+      for (const name of [...names, '\ue000', '\ue001\ue002', '\uf8fe', '\uf8ff57344'])
+        expect(controls(name)).toEqual(expected)
+    },
+  )
 })
 const namesOf = (tokenizer: Tokenizer): string[] =>
   Array.from({ length: tokenizer.size }, (_, id) => tokenizer.nameOf(id)).flatMap((name) => name ?? [])
@@ -248,7 +306,11 @@ describe('ids', () => {
     const chain = resent([user('first'), assistant('second'), user('third')], began)
     const { ids, starts } = await codec.layout(chain, settings)
     expect([...ids]).toEqual(fromScratch(codec, chain, settings))
-    expect(starts.map((at) => codec.tokenizer.decode(ids.subarray(at)).split(/[\n<]/)[1])).toEqual(['first', 'second', 'third'])
+    expect(starts.map((at) => codec.tokenizer.decode(ids.subarray(at)).split(/[\n<]/)[1])).toEqual([
+      'first',
+      'second',
+      'third',
+    ])
   })
   test('names of control tokens that a template joins from pieces are control ids', () => {
     const tokenizer = byteTokenizer(['<|user|>', '<|assistant|>', '<|end|>'])
@@ -260,7 +322,9 @@ describe('ids', () => {
   })
   test('private-use characters of clients come back as they were', () => {
     const codec = codecOf()
-    expect(textOf(codec, resent([user('\ue000\uf8ff57344\uf8fe')], began))).toContain('user\n\ue000\uf8ff57344\uf8fe<|im_end|>')
+    expect(textOf(codec, resent([user('\ue000\uf8ff57344\uf8fe')], began))).toContain(
+      'user\n\ue000\uf8ff57344\uf8fe<|im_end|>',
+    )
   })
 })
 
@@ -279,18 +343,32 @@ describe('what a template says of itself', () => {
   })
   test('the day is that of the conversation', () => {
     const source = "{{ strftime_now('%d %b %Y, %B %-d') }}{% for m in messages %}<user>{{ m.content }}<end>{% endfor %}"
-    expect(textOf(jinjaCodec(source, bytes), resent([user('hi')], Date.parse('2025-03-04')))).toContain('04 Mar 2025, March 4')
+    expect(textOf(jinjaCodec(source, bytes), resent([user('hi')], Date.parse('2025-03-04')))).toContain(
+      '04 Mar 2025, March 4',
+    )
   })
   test('what it raises is told to the client', () => {
-    const source = "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('Not this one.') }}{% endif %}{{ m.content }}<end>{% endfor %}"
+    const source =
+      "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('Not this one.') }}{% endif %}{{ m.content }}<end>{% endfor %}"
     const codec = jinjaCodec(source, bytes)
     expect(() => fromScratch(codec, resent([user('no')], began), settingsOf())).toThrow(
-      expect.objectContaining({ code: 'invalid_request', message: 'The chat template of this model refuses the conversation: Not this one.' }),
+      expect.objectContaining({
+        code: 'invalid_request',
+        message: 'The chat template of this model refuses the conversation: Not this one.',
+      }),
     )
   })
   test.each([
-    ['no system messages', "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('none') }}{% endif %}<{{ m.role[0] }}>{{ m.content }}<end>{% endfor %}", '<u>Be brief.\n\nhi<end><a>yes<end><u>more\n\nagain<end>'],
-    ['turns that alternate', "{% for m in messages %}{% if m.role == 'system' or (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('alternate') }}{% endif %}<{{ m.role[0] }}>{{ m.content }}<end>{% endfor %}", '<u>Be brief.\n\nhi<end><a>yes<end><u>more\n\nagain<end>'],
+    [
+      'no system messages',
+      "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('none') }}{% endif %}<{{ m.role[0] }}>{{ m.content }}<end>{% endfor %}",
+      '<u>Be brief.\n\nhi<end><a>yes<end><u>more\n\nagain<end>',
+    ],
+    [
+      'turns that alternate',
+      "{% for m in messages %}{% if m.role == 'system' or (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('alternate') }}{% endif %}<{{ m.role[0] }}>{{ m.content }}<end>{% endfor %}",
+      '<u>Be brief.\n\nhi<end><a>yes<end><u>more\n\nagain<end>',
+    ],
   ])('conversations are shaped for templates with %s', (_, source, expected) => {
     const items = [user('hi'), assistant('yes'), user('more'), user('again')]
     const codec = jinjaCodec(source, bytes)
@@ -298,7 +376,8 @@ describe('what a template says of itself', () => {
     expect(text.replaceAll('<end><u>again', '\n\nagain')).toBe(expected)
   })
   test('a prompt that opens the reasoning leaves the decoder inside it', () => {
-    const source = '{% for m in messages %}<user>{{ m.content }}<end>{% endfor %}{% if add_generation_prompt %}<bot><think>\n{% endif %}'
+    const source =
+      '{% for m in messages %}<user>{{ m.content }}<end>{% endfor %}{% if add_generation_prompt %}<bot><think>\n{% endif %}'
     const codec = jinjaCodec(source, bytes)
     const chain = resent([user('hi')], began)
     const items: Item[] = [
@@ -327,7 +406,9 @@ describe('what a template says of itself', () => {
     )
   })
   test('images have no place', () => {
-    const items: Item[] = [{ type: 'message', role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AA==' }] }]
+    const items: Item[] = [
+      { type: 'message', role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AA==' }] },
+    ]
     expect(() => fromScratch(codecOf(), resent(items, began), settingsOf())).toThrow(
       expect.objectContaining({ code: 'unsupported_by_engine' }),
     )
@@ -346,8 +427,16 @@ describe('bad templates are refused at start, in little time', () => {
     ['loops within loops', `${loop.repeat(6)}x${'{% endfor %}'.repeat(6)}`, 'does not come to an end'],
     ['a count without end', '{% for n in range(10**12) %}x{% endfor %}', 'counts further'],
     ['a macro that calls itself', '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}', 'calls itself too often'],
-    ['a text that doubles', `{% set ns = namespace(x='xx') %}${loop}{% set ns.x = ns.x ~ ns.x %}{% endfor %}`, 'far too long'],
-    ['a list that doubles', `{% set ns = namespace(x=[1]) %}${loop}{% set ns.x = ns.x + ns.x %}{% endfor %}`, 'far too long'],
+    [
+      'a text that doubles',
+      `{% set ns = namespace(x='xx') %}${loop}{% set ns.x = ns.x ~ ns.x %}{% endfor %}`,
+      'far too long',
+    ],
+    [
+      'a list that doubles',
+      `{% set ns = namespace(x=[1]) %}${loop}{% set ns.x = ns.x + ns.x %}{% endfor %}`,
+      'far too long',
+    ],
     ['a text repeated', "{{ 'x' * 10000000 }}", 'repeated too often'],
     ['a text replaced by much', `{% set x = 'a' * 900000 %}{{ x.replace('a', x) }}`, 'far too long'],
     ['white space without end', ' '.repeat(5000), 'spaces or line breaks'],

@@ -28,12 +28,32 @@ describe('a template and a family', () => {
     ['opens the turn', "'<|im_start|>assistant\\n'", "'<|im_start|>assistant\\n<think>\\n'", 'of one question'],
     ['shows reasoning', '{% for c in', '{{ m.reasoning_content }}{% for c in', 'with two questions'],
     ['writes outputs', '\\n<tool_response>\\n', '<tool_response>\\n', 'with a tool loop'],
-    ['has a default system message', '{% for m in messages %}', "{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\nHi.<|im_end|>\\n' }}{% endif %}{% for m in messages %}", 'without instructions'],
-    ['reads no effort', 'assistant\\n\' }}{% endif %}', "assistant\\n' }}{% if enable_thinking is false %}{{ '<think>' }}{% endif %}{% endif %}", 'that wants no reasoning'],
-    ['ends a message', "{{ '<|im_end|>\\n' }}{% endif %}{% endfor %}", "{{ '<|im_end|>' }}{% endif %}{% endfor %}", 'of one question'],
+    [
+      'has a default system message',
+      '{% for m in messages %}',
+      "{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\nHi.<|im_end|>\\n' }}{% endif %}{% for m in messages %}",
+      'without instructions',
+    ],
+    [
+      'reads no effort',
+      "assistant\\n' }}{% endif %}",
+      "assistant\\n' }}{% if enable_thinking is false %}{{ '<think>' }}{% endif %}{% endif %}",
+      'that wants no reasoning',
+    ],
+    [
+      'ends a message',
+      "{{ '<|im_end|>\\n' }}{% endif %}{% endfor %}",
+      "{{ '<|im_end|>' }}{% endif %}{% endfor %}",
+      'of one question',
+    ],
   ])('where only the template %s otherwise, the first difference is told', (_, from, to, where) => {
     expect(source).toContain(from)
-    expect(mismatch(source.replace(from, () => to), toy)).toContain(`in a conversation ${where} the template writes`)
+    expect(
+      mismatch(
+        source.replace(from, () => to),
+        toy,
+      ),
+    ).toContain(`in a conversation ${where} the template writes`)
   })
   test('of another family do not match', () => {
     expect(mismatch(source, qwen3)).toContain("where 'qwen3' writes")

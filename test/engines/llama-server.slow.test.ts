@@ -52,7 +52,7 @@ describe('what the llama-server engine sends', () => {
     const some = { temperature: 0.5, top_p: 0.9, presence_penalty: 1, frequency_penalty: -1, max_output_tokens: 64 }
     await read(engine, callTo(chain, some, { prompt }))
     const { raw, body, headers } = server.last
-    expect(raw.startsWith(`{"prompt":[${prompt.run.json().toString()}],`)).toBe(true)
+    expect(raw.startsWith(`{"prompt":[${Buffer.concat(prompt.run.json()).toString()}],`)).toBe(true)
     expect(headers).toMatchObject({ authorization: 'Bearer secret', 'x-team': 'a' })
     const { prompt: ids, response_fields: fields, ...rest } = body
     expect(ids).toEqual([...prompt.run.view()])

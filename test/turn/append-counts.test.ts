@@ -138,7 +138,8 @@ test("an engine's request holds the digits of the run itself, not a copy of them
   }
   const call = { id: 'r', settings, principal: { tenant: 'a', key: '1', owner }, generate: true }
   const parts = engine.body(call, prompt, 'generate')
-  expect(parts.some((part) => part.buffer === run.json().buffer && part.length === run.json().length)).toBe(true)
+  for (const kept of run.json())
+    expect(parts.some((part) => part.buffer === kept.buffer && part.length === kept.length)).toBe(true)
   expect(JSON.parse(Buffer.concat(parts).toString())).toMatchObject({ token_ids: [...run.view()] })
   await engine.close()
 })
