@@ -9,6 +9,7 @@ import type { Config } from './config.ts'
 import type { Logger } from './observe/log.ts'
 import { ApiError } from './protocol/errors.ts'
 import { createModels, createStore, type Models } from './registry.ts'
+import type { Told } from './registry-codecs.ts'
 import { Live } from './session/live.ts'
 import type { Doors } from './transports/doors.ts'
 import { refusePath, serveHttp } from './transports/http.ts'
@@ -44,14 +45,22 @@ export type App = {
 }
 
 /** Plug-ins given by whoever embeds the server, in place of the configured ones. */
-export type Ports = { readonly store?: Store; readonly classifiers?: readonly Classifier[] }
+export type Ports = {
+  readonly store?: Store
+  readonly classifiers?: readonly Classifier[]
+  /** Hears of files that are downloaded before the server is open. */
+  readonly onProgress?: Told['onProgress']
+}
 
 export async function startApp(config: Config, log: Logger, ports: Ports = {}): Promise<App> {
   const { limits } = config
   if (config.store.kind === 'sqlite') await mkdir(config.data, { recursive: true, mode: 0o700 })
   const report = (err: unknown, what: string): void => log.error({ err }, what)
   const store = ports.store ?? (await createStore(config, report))
-  const models = await createModels(config, { note: (what, fields) => log.info(fields, what) })
+  const models = await createModels(config, {
+    note: (what, fields) => log.info(fields, what),
+    onProgress: ports.onProgress,
+  })
   const keys = keyring(config.keys)
   const ledger = countingLedger()
   const settle = new Settle(store, limits.unsettled, report)

@@ -1,7 +1,11 @@
 // How a model of an engine that takes tokens gets its codec: tokenizer and template from the configuration or from the
-// engine, the family by name or by its template, and a self-test against the engine. Done once, at start.
+// engine, the family by name or by its template, and a self-test against the engine. Done once, at start. Whatever does not
+// fit is a ConfigError that says what to do.
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import type * as Differ from './codecs/differ.ts'
 import type { Family } from './codecs/family.ts'
+import type { Dialect, DialectName } from './codecs/jinja-dialect.ts'
 import { ConfigError, meant, type ModelOptions, type Path } from './config.ts'
 import type { Codec, Description, Engine, Tokenizer } from './turn/ports.ts'
 
@@ -9,6 +13,7 @@ import type { Codec, Description, Engine, Tokenizer } from './turn/ports.ts'
 const families: Readonly<Record<string, () => Promise<Family>>> = {
   'qwen2.5': () => import('./codecs/hermes.ts').then((m) => m.qwen25),
   qwen3: () => import('./codecs/hermes.ts').then((m) => m.qwen3),
+  'qwen3-instruct': () => import('./codecs/hermes.ts').then((m) => m.qwen3Instruct),
   'hermes-3': () => import('./codecs/hermes.ts').then((m) => m.hermes3),
   'qwen3-coder': () => import('./codecs/qwen-xml.ts').then((m) => m.qwen3Coder),
   'qwen3.5': () => import('./codecs/qwen-xml.ts').then((m) => m.qwen35),
@@ -27,7 +32,8 @@ const families: Readonly<Record<string, () => Promise<Family>>> = {
   'kimi-k2-instruct': () => import('./codecs/kimi.ts').then((m) => m.kimiK2Instruct),
   'kimi-k2-thinking': () => import('./codecs/kimi.ts').then((m) => m.kimiK2Thinking),
 }
-export const codecNames: readonly string[] = [...Object.keys(families), 'jinja']
+const familyNames = Object.keys(families)
+export const codecNames: readonly string[] = [...familyNames, 'jinja']
 
 /** What is said while models are made ready. */
 export type Told = {
@@ -65,11 +71,12 @@ export async function codecAlone(
   const at: Path = ['models', name]
   const text = await tokenizerOf(options, engine, at, told)
   const { codec = 'auto' } = options
-  return await made(codec === 'auto' ? await detect(text.template, name, told) : codec, text, options, at)
+  const found = codec === 'auto' ? await sure(() => detect(text.template, name, told), [...at, 'template']) : codec
+  return await made(found, text, options, at)
 }
 
 /** How two prompts differ, in words, for whoever explains it. */
-export const differ = async (): Promise<typeof import('./codecs/differ.ts')> => await import('./codecs/differ.ts')
+export const differ = async (): Promise<typeof Differ> => await import('./codecs/differ.ts')
 
 async function describe(engine: Engine, options: ModelOptions, at: Path): Promise<Description> {
   try {
@@ -79,7 +86,7 @@ async function describe(engine: Engine, options: ModelOptions, at: Path): Promis
     if (options.tokenizer !== undefined && (options.codec ?? 'auto') !== 'auto') return {}
     throw wrong(
       at,
-      `the engine '${engine.id}' could not be asked about its model (${sentence(e)}); start it first, or give both \`tokenizer\` and \`codec\``,
+      `the engine '${engine.id}' could not be asked about its model: ${sentence(e)} Correct it under \`engines\`, or start it first; with both \`tokenizer\` and \`codec\` given here it may come later`,
     )
   }
 }
@@ -97,24 +104,35 @@ async function tokenizerOf(
   { onProgress }: Told,
 ): Promise<Text> {
   const file = options.template === undefined ? undefined : await read(options.template, [...at, 'template'])
-  const source = options.tokenizer ?? engine.tokenizer ?? engine.source
   if (engine.text) return { tokenizer: undefined, template: file ?? engine.template, config: undefined }
+  const source = options.tokenizer ?? engine.tokenizer ?? engine.source
   if (source === undefined)
-    throw wrong(
-      [...at, 'tokenizer'],
-      "the engine does not tell its tokenizer; give the path of a tokenizer.json, of the model's folder, or its name on the hub",
-    )
+    throw wrong([...at, 'tokenizer'], `the engine does not tell its tokenizer; give ${tokenizerForms}`)
   const { loadTokenizer } = await import('./tokenizers/load.ts')
   try {
-    const loaded = await loadTokenizer(source, onProgress ? { onProgress } : {})
-    return {
-      tokenizer: loaded.tokenizer,
-      template: file ?? engine.template ?? loaded.template,
-      config: loaded.config,
-    }
+    const { tokenizer, template, config } = await loadTokenizer(source, {
+      // Files of all models are called alike.
+      onProgress: (file, bytes, total) => onProgress?.(`${String(source)}/${file}`, bytes, total),
+    })
+    return { tokenizer, template: file ?? engine.template ?? template, config }
   } catch (e) {
-    throw wrong([...at, 'tokenizer'], sentence(e))
+    throw wrong([...at, 'tokenizer'], await untold(source, options.tokenizer === undefined, sentence(e)))
   }
+}
+const tokenizerForms =
+  "the path of a tokenizer.json, the path of the model's folder, or its name on the hub (org/model)"
+
+/** Why there is no tokenizer, and what to do. `told`: the engine named it, whose paths are those of its own machine. */
+async function untold(source: unknown, told: boolean, why: string): Promise<string> {
+  const { hubName } = await import('./tokenizers/hub.ts')
+  if (typeof source !== 'string') return `the engine's own tokenizer cannot be used: ${why} Give ${tokenizerForms}`
+  if (existsSync(source)) return `${why} Give ${tokenizerForms}`
+  const where = told
+    ? `the engine says that its model is '${source}', which is not on this machine`
+    : `there is no file or folder '${source}' in ${process.cwd()}`
+  return hubName(source)
+    ? `${where}, and the hub gave none: ${why} Give ${tokenizerForms}; HF_ENDPOINT names another hub`
+    : `${where}; give ${tokenizerForms}`
 }
 
 /** The family whose template this is; `jinja` where it is none of ours, or only looks like one. */
@@ -142,30 +160,57 @@ async function made(
   at: Path,
 ): Promise<Codec> {
   const retention = options.retention === 'auto' ? undefined : options.retention
+  const [way, dialect] = name.split(/:(.*)/s)
+  const refuse = (where: keyof ModelOptions, message: string): never => {
+    throw wrong([...at, where], message)
+  }
+  if (way === 'jinja') {
+    if (!tokenizer)
+      return refuse('codec', `this engine is sent text, for which the format must be known; give ${oneOf(familyNames)}`)
+    if (template === undefined)
+      return refuse('template', 'codec `jinja` needs a template; give the path of a Jinja file')
+    if (retention !== undefined)
+      return refuse('retention', 'with codec `jinja` the template decides what is kept; leave it out')
+    const { jinjaCodec } = await import('./codecs/jinja.ts')
+    const spoken = await dialectFor(dialect, template, at)
+    return await sure(
+      () => jinjaCodec(template, tokenizer, { variables: config, dialect: spoken }),
+      [...at, 'template'],
+    )
+  }
+  if (name === 'none')
+    return refuse(
+      'codec',
+      `no template is known, so the chat format cannot be told; give ${oneOf(tokenizer ? codecNames : familyNames)}`,
+    )
+  const load = Object.hasOwn(families, name) ? families[name] : undefined
+  if (!load) return refuse('codec', `no such codec${meant(name, codecNames)}; there are: ${codecNames.join(', ')}`)
+  const family = await load()
+  const { familyCodec } = await import('./codecs/codec.ts')
+  const ids = tokenizer ?? (await bytesFor(family))
+  return await sure(() => familyCodec(family, ids, { retention }), [...at, 'codec'])
+}
+const oneOf = (names: readonly string[]): string => `\`codec\`, one of: ${names.join(', ')}`
+
+/** How the model writes its calls: as named behind `jinja:`, else as the template looks. Undefined: it is not known. */
+async function dialectFor(named: string | undefined, template: string, at: Path): Promise<Dialect | undefined> {
+  const { dialectOf, dialects } = await import('./codecs/jinja-dialect.ts')
+  const names = Object.keys(dialects)
+  if (named !== undefined && !Object.hasOwn(dialects, named))
+    throw wrong(
+      [...at, 'codec'],
+      `no such way to write calls${meant(named, names)}; behind \`jinja:\` there may be: ${names.join(', ')}`,
+    )
+  // What the table has is a name of it.
+  const family = dialects[(named as DialectName | undefined) ?? dialectOf(template)]
+  return family === undefined ? undefined : await families[family]?.()
+}
+
+async function sure<T>(make: () => T | Promise<T>, at: Path): Promise<T> {
   try {
-    if (name === 'jinja') {
-      if (template === undefined || !tokenizer)
-        throw new Error('a template is needed; give `template`, the path of a Jinja file')
-      const { jinjaCodec } = await import('./codecs/jinja.ts')
-      return await jinjaCodec(template, tokenizer, {
-        retention,
-        variables: config,
-      })
-    }
-    const load = Object.hasOwn(families, name) ? families[name] : undefined
-    if (!load)
-      throw new Error(
-        name === 'none'
-          ? `no template is known, so the chat format cannot be told; give \`codec\`, one of: ${codecNames.join(', ')}`
-          : `no such codec${meant(name, codecNames)}; there are: ${codecNames.join(', ')}`,
-      )
-    const family = await load()
-    const { familyCodec } = await import('./codecs/codec.ts')
-    return familyCodec(family, tokenizer ?? (await bytesFor(family)), {
-      retention,
-    })
+    return await make()
   } catch (e) {
-    throw wrong([...at, 'codec'], sentence(e))
+    throw wrong(at, sentence(e))
   }
 }
 async function bytesFor({ needs, stops, markers }: Family): Promise<Tokenizer> {
@@ -197,8 +242,8 @@ async function selfTested(
 async function read(path: string, at: Path): Promise<string> {
   try {
     return await readFile(path, 'utf8')
-  } catch (e) {
-    throw wrong(at, sentence(e))
+  } catch {
+    throw wrong(at, `'${path}' cannot be read in ${process.cwd()}; give the path of a Jinja file`)
   }
 }
 const wrong = (path: Path, message: string): ConfigError => new ConfigError([{ path, message }])

@@ -17,14 +17,15 @@ import { codecAlone, createCodec, type Told } from './registry-codecs.ts'
 import type { Codec, Engine, Model, Store } from './turn/ports.ts'
 
 /** What an engine's file offers: the schema of its options, and the engine made from options that fit it. */
-type Plugin = { readonly schema: z.ZodType; make(id: string, options: unknown): Engine | Promise<Engine> }
+type Plugin = { readonly schema: z.ZodType; make(id: string, options: unknown, told: Told): Engine | Promise<Engine> }
 function plugin<S extends z.ZodType>(
   schema: S,
-  make: (options: z.input<S>, id: string) => Engine | Promise<Engine>,
+  make: (options: z.input<S>, id: string, told: Told) => Engine | Promise<Engine>,
 ): Plugin {
   // Only what `schema` has accepted gets here.
-  return { schema, make: (id, options) => make(options as z.input<S>, id) }
+  return { schema, make: (id, options, told) => make(options as z.input<S>, id, told) }
 }
+const untold: Told = { note: () => {} }
 
 const engineTypes: Readonly<Record<string, () => Promise<Plugin>>> = {
   simulated: () => import('./engines/simulated.ts').then((m) => plugin(m.simulatedOptions, m.simulated)),
@@ -32,7 +33,11 @@ const engineTypes: Readonly<Record<string, () => Promise<Plugin>>> = {
   sglang: () => import('./engines/sglang.ts').then((m) => plugin(m.sglangOptions, m.sglang)),
   'llama-server': () => import('./engines/llama-server.ts').then((m) => plugin(m.llamaServerOptions, m.llamaServer)),
   'llama-embedded': () =>
-    import('./engines/llama-embedded.ts').then((m) => plugin(m.llamaEmbeddedOptions, m.llamaEmbedded)),
+    import('./engines/llama-embedded.ts').then((m) =>
+      plugin(m.llamaEmbeddedOptions, (options, id, { onProgress }) =>
+        m.llamaEmbedded(options, id, (bytes, total) => onProgress?.(options.model, bytes, total)),
+      ),
+    ),
   ollama: () => import('./engines/ollama.ts').then((m) => plugin(m.ollamaOptions, m.ollama)),
   chat: () =>
     import('./engines/chat.ts').then((m) => plugin(m.chatOptions, (options, id) => m.chat({ name: id, ...options }))),
@@ -46,6 +51,7 @@ export async function createEngine(
   name: string,
   options: EngineOptions,
   env: NodeJS.ProcessEnv = process.env,
+  told = untold,
 ): Promise<Engine> {
   const at: Path = ['engines', name]
   const load = Object.hasOwn(engineTypes, options.type) ? engineTypes[options.type] : undefined
@@ -63,7 +69,7 @@ export async function createEngine(
   const { schema, make } = await load()
   if (urls === undefined && spread === undefined) {
     parse(schema, own, at)
-    return await made(() => make(name, own), at)
+    return await made(() => make(name, own, told), at)
   }
 
   const { fleet } = await import('./engines/fleet.ts')
@@ -71,7 +77,9 @@ export async function createEngine(
   // All are checked before one is made, since each holds connections.
   const each = addressesOf(urls, rest, at).map((url) => ({ ...own, url }))
   for (const [n, o] of each.entries()) parse(schema, o, [...at, 'urls', n])
-  const replicas = await Promise.all(each.map((o, n) => made(() => make(`${name}-${n + 1}`, o), [...at, 'urls', n])))
+  const replicas = await Promise.all(
+    each.map((o, n) => made(() => make(`${name}-${n + 1}`, o, told), [...at, 'urls', n])),
+  )
   return fleet({ id: name, replicas, ...rules })
 }
 
@@ -136,14 +144,16 @@ export interface Models {
 }
 
 /** Makes every engine that a model uses. Throws ConfigError; what was made until then is closed. */
-export async function createModels(config: Config, told: Told = { note: () => {} }): Promise<Models> {
+export async function createModels(config: Config, told = untold): Promise<Models> {
   const engines = new Map<string, Engine>()
   const close = async () => void (await Promise.allSettled([...engines.values()].map((e) => e.close())))
   const models = new Map<string, Model>()
   try {
     for (const [name, options] of Object.entries(config.models)) {
       const { engine, context } = options
-      const made = engines.get(engine) ?? (await createEngine(engine, config.engines[engine] ?? { type: engine }))
+      const made =
+        engines.get(engine) ??
+        (await createEngine(engine, config.engines[engine] ?? { type: engine }, process.env, told))
       engines.set(engine, made)
       if (made.takes === 'items') models.set(name, { name, engine: made, context })
       else models.set(name, { name, engine: made, ...(await createCodec(name, options, made, told)) })
@@ -187,7 +197,7 @@ export async function createWriter(
   config: Config,
   name: string,
   chosen: WriterOptions,
-  told: Told = { note: () => {} },
+  told = untold,
 ): Promise<Writer> {
   const named = name === '*' || !Object.hasOwn(config.models, name) ? config.models['*'] : config.models[name]
   const options = { ...named, ...chosen }
@@ -196,7 +206,12 @@ export async function createWriter(
   if (wanted && (known || named === undefined))
     return { engine: named?.engine, codec: await codecAlone(name, options, told) }
   if (!named) throw noModel(name)
-  const engine = await createEngine(named.engine, config.engines[named.engine] ?? { type: named.engine })
+  const engine = await createEngine(
+    named.engine,
+    config.engines[named.engine] ?? { type: named.engine },
+    process.env,
+    told,
+  )
   try {
     if (engine.takes === 'items')
       return { engine: engine.id, codec: wanted ? await codecAlone(name, options, told) : undefined }

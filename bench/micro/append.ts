@@ -28,7 +28,7 @@ const repeats = 12
 const appends = 10
 const resends = 3
 /** Characters of a tool's output: a turn of some 1,000 tokens, and one of 1,500 to grow by. */
-const short = 2200
+const short = 2900
 const long = 4300
 
 // Its declarations cannot be resolved from ES modules.

@@ -136,7 +136,7 @@ export class Conversation {
     await this.#voice.encode()
     return this.#body()
   }
-  /** Another answer to the newest call, encoded and written as the first was. */
+  /** Another answer to the newest call, encoded and written as the first was; the conversation stays where it is. */
   async fork(text: string): Promise<Chain> {
     const before = this.#chain.parent
     const item = this.#chain.items[0]
@@ -180,7 +180,14 @@ export class Conversation {
   #body(): number {
     const { prompt } = this.#voice
     if (!prompt) throw new Error('nothing is encoded')
-    const call = { id: 'resp', settings: this.#create.settings, principal, generate: true }
+    const call = {
+      id: 'resp',
+      chain: this.#chain,
+      settings: this.#create.settings,
+      principal,
+      chain: this.#chain,
+      generate: true,
+    }
     return this.#server.engine.body(call, prompt, 'generate').reduce((sum, part) => sum + part.length, 0)
   }
 }

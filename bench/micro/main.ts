@@ -38,9 +38,19 @@ const rows: Readonly<Record<string, Row>> = {
   append_100k_ms: { what: 'a turn at 100,000 tokens, ms', target: '' },
   resend_ms: { what: 'known history sent again, ms', target: '' },
   full_ms: { what: 'render and encode everything, ms', target: '' },
+  append_tokens: { what: 'new tokens in a turn', target: '1,000' },
+  context_tokens: { what: 'tokens of the long conversation', target: '100,000' },
   conversation_100k_mb: { what: 'a conversation of 100,000 tokens, MB', target: '≤ 2.5' },
   conversation_heap_mb: { what: 'of it heap, MB', target: '' },
+  conversation_items: { what: 'its items', target: '200' },
+  conversation_tokens: { what: 'its tokens', target: '100,000' },
   fork_kb: { what: 'a fork of it, encoded, KiB', target: '' },
+}
+
+/** As `shown`, for shares of a thousandth and less. */
+function small({ median, min, max }: Spread): string {
+  const [m, a, b] = [median, min, max].map((n) => n.toPrecision(2))
+  return `${m} [${a}–${b}]`
 }
 
 async function measured(only: Options['only']): Promise<Record<string, Spread>> {
@@ -71,7 +81,7 @@ await main(async () => {
   const figures = await measured(only)
   const lines = Object.entries(rows).flatMap(([name, { what, target }]) => {
     const figure = figures[name]
-    return figure ? [[name, what, shown(figure), target]] : []
+    return figure ? [[name, what, figure.median < 0.1 ? small(figure) : shown(figure), target]] : []
   })
   const text = [
     Object.entries(facts)

@@ -7,6 +7,7 @@ import { createLog } from '../observe/log.ts'
 import { createEngine, createStore } from '../registry.ts'
 import { localEngines, scan, type Found } from './local-engines.ts'
 import { flagsOf, type ConfigOptions } from './options.ts'
+import { downloads } from './progress.ts'
 import { addressOf, enginesInUse, whyNot } from './serve.ts'
 import { serves, warmUp } from './warm-up.ts'
 
@@ -77,8 +78,12 @@ async function engine(name: string, config: Config, loaded: Loaded): Promise<Che
   const label = `engine ${name}`
   const options = config.engines[name]
   try {
-    const made = await createEngine(name, options ?? { type: 'simulated' })
+    const shown = downloads(process.stderr)
+    const told = { note: () => {}, onProgress: shown.onProgress }
+    const made = await createEngine(name, options ?? { type: 'simulated' }, process.env, told)
     try {
+      // An engine in this process loads its model first, and perhaps downloads it: that has limits of its own.
+      if (options?.type === 'llama-embedded') await made.describe?.(AbortSignal.timeout(patience)).finally(shown.end)
       const models = await made.probe(AbortSignal.timeout(patience))
       const shown = models.slice(0, 5).join(', ') + (models.length > 5 ? ` and ${models.length - 5} more` : '')
       return { name: label, result: 'ok', message: `${String(options?.type)}; it serves ${shown || 'no named models'}` }
@@ -142,7 +147,10 @@ async function socket(config: Config, loaded: Loaded, key: string | undefined): 
     const keys = config.keys.length > 0 ? [...config.keys, { id: 'doctor', tenant: 'doctor', secretSha256 }] : []
     const limits = { ...config.limits, websocket: { ...config.limits.websocket, ramp: 1 } }
     const { startApp } = await import('../app.ts')
-    const app = await startApp({ ...config, keys, limits, port: 0 }, createLog({ level: 'silent', pretty: false }))
+    const shown = downloads(process.stderr)
+    const quiet = createLog({ level: 'silent', pretty: false })
+    const started = startApp({ ...config, keys, limits, port: 0 }, quiet, { onProgress: shown.onProgress })
+    const app = await started.finally(shown.end)
     try {
       const done = await warmUp(addressOf(app.host, app.port), model, keys.length > 0 ? own : undefined)
       return { name, result: 'ok', message: `none runs at ${running}, so one was started for the moment; ${done}` }

@@ -21,7 +21,7 @@ type Options = ConfigOptions & {
 const help = `
 A request is a file with the JSON of a POST /v1/responses body or of a response.create frame; - reads it from stdin.
 A response id (resp_…) stands for the request that made it, read from the configured store; alone it is compared with the
-response in front of it in its conversation. Nothing is sent to an engine, nothing is written.
+response in front of it in its conversation. An engine is asked for its tokenizer at most; nothing is written.
 
 Examples:
   continuo explain first.json second.json

@@ -4,6 +4,7 @@ import { ConfigError, loadConfig, type Config, type Loaded } from '../config.ts'
 import { version } from '../version.ts'
 import { createLog, type Logger } from '../observe/log.ts'
 import { flagsOf, type ConfigOptions } from './options.ts'
+import { downloads } from './progress.ts'
 
 /** Starts the server and returns once it serves; the process then lives until a signal. A failed start exits with 1. */
 export async function serve(options: ConfigOptions): Promise<void> {
@@ -16,7 +17,8 @@ export async function serve(options: ConfigOptions): Promise<void> {
     for (const warning of loaded.warnings) log.warn(warning)
     // Only now: a wrong configuration is told at once.
     const { startApp } = await import('../app.ts')
-    const app = await startApp(loaded.config, log)
+    const shown = downloads(process.stderr, (text) => log.info(text))
+    const app = await startApp(loaded.config, log, { onProgress: shown.onProgress }).finally(shown.end)
     live(app, log)
     process.stdout.write(welcome(app, loaded))
   } catch (e) {

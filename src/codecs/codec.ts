@@ -6,10 +6,11 @@ import { type Naming, namingOf } from '../protocol/functions.ts'
 import type { Item } from '../protocol/items.ts'
 import { toolsJson } from '../protocol/known-tools.ts'
 import type { Settings } from '../protocol/request.ts'
-import { type Callable, callables, chosen, type Tool } from '../protocol/tools.ts'
+import { type Callable, callables, type Tool } from '../protocol/tools.ts'
 import type { Chain } from '../turn/chain.ts'
 import type { Broke, Codec, Constraint, Decoder, Encoded, Tokenizer } from '../turn/ports.ts'
 import { TokenRun } from '../turn/tokens.ts'
+import { Constraints } from './constrain.ts'
 import { type Cycle, lastQuery, type Part } from './cycles.ts'
 import { type Base, difference } from './differ.ts'
 import { ItemDecoder } from './decoder.ts'
@@ -17,6 +18,7 @@ import { changes, Fold, type Mark, start, type State, type Way } from './fold.ts
 import type { Family, Head, Retention } from './family.ts'
 import { controlsOf, encodeAll, Ink } from './ink.ts'
 import { kindBehind, pieceOf, turnOf } from './turns.ts'
+import { wantOf } from './want.ts'
 
 export type CodecOptions = { readonly retention?: Retention | undefined }
 type Memo = { readonly base: Base; readonly state: State; readonly mark: Mark | undefined }
@@ -42,6 +44,7 @@ export class FamilyCodec implements Codec {
   readonly #family: Family
   readonly #retention: Retention
   readonly #controls: RegExp
+  readonly #constraints = new Constraints()
   readonly #offers = new WeakMap<readonly Tool[], WeakMap<readonly Tool[], Offer>>()
 
   constructor(family: Family, tokenizer: Tokenizer, { retention = family.retention }: CodecOptions) {
@@ -93,7 +96,8 @@ export class FamilyCodec implements Codec {
         const mark = fold.mark ? { ...fold.mark, tokens: marked } : from.mark
         const broke = cached && before ? this.#broke(chain, cached, before.base, base, prompt, fold) : undefined
         const memo: Memo = { base, state, mark: this.#retention === 'all' ? undefined : mark }
-        return { codec: this.id, upto: chain, tokens, prompt, opens: opened.length, state: memo, broke }
+        const grew = cached !== undefined && (from.run === cached.tokens || run !== from.run)
+        return { codec: this.id, upto: chain, tokens, prompt, opens: opened.length, grew, state: memo, broke }
       },
     )
   }
@@ -124,19 +128,13 @@ export class FamilyCodec implements Codec {
   constraint(settings: Settings, chain: Chain): Constraint | undefined {
     if (chain.pictures > 0 && !this.#family.picture)
       throw unsupported('input_image', `the chat format '${this.#family.name}' has no place for images.`)
-    const base = this.#base(chain, settings)
-    const { tools } = this.#offer(base)
-    const { tools: left, must } = chosen(tools, settings.tool_choice)
-    if (must && left.length === 0)
-      throw unsupported('tool_choice', 'it names no function or custom tool of this request.')
-    const { format } = settings.text
-    const answer =
-      format.type === 'json_schema' ? format.schema : format.type === 'json_object' ? { type: 'object' } : undefined
-    const held = left.some((t) => t.strict || t.format?.type === 'grammar') || left.length < tools.length
-    if (answer === undefined && !must && !(held && left.length > 0)) return undefined
-    const one = !settings.parallel_tool_calls || (must && left.length === 1 && typeof settings.tool_choice === 'object')
-    const want = { answer: must ? undefined : answer, tools: left, must, one }
-    return this.#family.constrain(want, headOf(base, tools), kindBehind(chain))
+    const before = kindBehind(chain)
+    return this.#constraints.of(settings, chain.tools, before, () => {
+      const base = this.#base(chain, settings)
+      const { tools } = this.#offer(base)
+      const want = wantOf(settings, tools)
+      return want && this.#family.constrain(want, headOf(base, tools), before)
+    })
   }
   async layout(chain: Chain, settings: Settings): Promise<{ ids: Uint32Array; starts: number[] }> {
     const base = this.#base(chain, settings)
@@ -291,6 +289,6 @@ function whenAll<T>(
   all: readonly (number[] | Promise<number[]>)[],
   then: (ids: readonly number[][]) => T,
 ): T | Promise<T> {
-  if (all.some((ids) => ids instanceof Promise)) return Promise.all(all).then(then)
+  if (all.some((ids) => ids instanceof Promise)) return Promise.all(all.map((ids) => Promise.resolve(ids))).then(then)
   return then(all as readonly number[][])
 }

@@ -114,7 +114,7 @@ function invoke(pen: Pen, call: TurnCall): void {
 /** What closes the tags that this text has opened. */
 function tagEnds(text: string): string {
   const open: string[] = []
-  for (const [, closes, name = ''] of text.matchAll(/<(\/?)｜DSML｜(function_calls|invoke|parameter)\b/g)) {
+  for (const [, closes, name = ''] of text.matchAll(/<(\/?)｜DSML｜(function_calls|invoke|parameter)[^>]*>/g)) {
     if (closes === '') open.push(name)
     else if (open.includes(name)) open.length = open.lastIndexOf(name)
   }

@@ -21,7 +21,8 @@ const marks: readonly Mark[] = [
   { family: 'hermes-3', has: ['<|im_start|>', '<tool_call>', 'scratch_pad'] },
   { family: 'hermes-3', has: ['<|im_start|>', '<tool_call>', 'bos_token'] },
   { family: 'qwen3', has: ['<|im_start|>', '<tool_call>', '<think>'] },
-  { family: 'qwen2.5', has: ['<|im_start|>', '<tool_call>'] },
+  { family: 'qwen2.5', has: ['<|im_start|>', '<tool_call>', 'You are Qwen'] },
+  { family: 'qwen3-instruct', has: ['<|im_start|>', '<tool_call>'] },
 ]
 
 /** `template`: Jinja source. Undefined where it is none of ours. */

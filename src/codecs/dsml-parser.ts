@@ -1,6 +1,7 @@
 // What DeepSeek V3.2 writes. The token ｜DSML｜ makes a tag of the text around it; the values between the tags become JSON
 // again. V4 names the list of calls otherwise and is read as well.
 import { JsonEnd } from '../protocol/json-end.ts'
+import type { Finish } from '../turn/ports.ts'
 import type { Out, Parser } from './family.ts'
 import { jsonOfText } from './typed-value.ts'
 import { Words } from './words.ts'
@@ -52,8 +53,9 @@ export class DsmlParser implements Parser {
     this.#edge = /<\/?$/.exec(all)?.[0] ?? ''
     this.#say(all.slice(0, all.length - this.#edge.length), out)
   }
-  end(out: Out): void {
-    // A tag that is cut is not said.
+  end(out: Out, finish: Finish | undefined): void {
+    // A tag that is cut is not said, nor is what may have opened one.
+    if (finish !== 'stop' && out.open !== 'text') this.#edge = ''
     const tag = this.#tag
     const cut = tag !== undefined && tags.some((name) => name.startsWith(tag.text) || tag.text.startsWith(name))
     if (cut) this.#tag = undefined

@@ -46,6 +46,9 @@ export const qwen25: Family = {
   constrain: (want) => constraintOf(want, callTags(want.tools), undefined),
 }
 
+/** Qwen3 in its versions without reasoning (Qwen3-Instruct-2507): as Qwen2.5, with no system message of its own. */
+export const qwen3Instruct: Family = { ...qwen25, name: 'qwen3-instruct', head: qwenHead }
+
 /** Qwen3: reasons in <think>, and drops old reasoning when the user speaks again. */
 export const qwen3: Family = {
   name: 'qwen3',

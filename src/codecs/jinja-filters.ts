@@ -62,7 +62,7 @@ function strip(self: string, args: Args, left: boolean, right: boolean): string 
     return left ? self.slice(at) : self.slice(0, at + whole.length)
   }
   const set = new Set(chars)
-  const all = [...self]
+  const all = Array.from(self)
   let [from, to] = [0, all.length]
   while (left && from < to && set.has(all[from] ?? '')) from++
   while (right && to > from && set.has(all[to - 1] ?? '')) to--
@@ -71,7 +71,10 @@ function strip(self: string, args: Args, left: boolean, right: boolean): string 
 function split(self: string, args: Args, fromRight: boolean): Value {
   const sep = textArg(args, 0, 'sep')
   const most = numberArg(args, 1, 'maxsplit') ?? -1
-  const found = sep === undefined ? stripped(self).split(/[\s\u0085\u001c-\u001f]+/u) : self.split(sep)
+  const found =
+    sep === undefined
+      ? stripped(self).split(/[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/)
+      : self.split(sep)
   if (sep === '') throw new Error('a text cannot be split at nothing')
   if (sep === undefined && found.length === 1 && found[0] === '') return list([])
   if (most >= 0 && found.length > most + 1) {
@@ -95,7 +98,7 @@ function replace(self: string, args: Args): string {
   const [old, by] = [textArg(args, 0, 'old'), textArg(args, 1, 'new')]
   if (old === undefined || by === undefined) throw new Error('replace() takes two texts')
   const most = numberArg(args, 2, 'count') ?? -1
-  const found = old === '' ? ['', ...self, ''] : self.split(old)
+  const found = old === '' ? ['', ...Array.from(self), ''] : self.split(old)
   const more = most >= 0 && found.length > most + 1 ? found.splice(most + 1) : []
   return found.join(by) + more.map((part) => old + part).join('')
 }
@@ -224,7 +227,7 @@ const method0 =
 const sized = (value: Value): Value => {
   const raw = value.value
   if (raw instanceof Map) return integer(raw.size)
-  return integer(typeof raw === 'string' ? [...raw].length : listOf(value).length)
+  return integer(typeof raw === 'string' ? Array.from(raw).length : listOf(value).length)
 }
 export function attribute(value: Value, path: string): Value {
   let at = value
@@ -290,7 +293,9 @@ export const filters: Readonly<Record<string, Filter>> = {
   first: (value) => listOf(value)[0] ?? missing,
   last: (value) => listOf(value).at(-1) ?? missing,
   reverse: (value) =>
-    typeof value.value === 'string' ? text([...value.value].reverse().join('')) : list([...listOf(value)].reverse()),
+    typeof value.value === 'string'
+      ? text(Array.from(value.value).reverse().join(''))
+      : list([...listOf(value)].reverse()),
   join: (value, args) => {
     const by = textArg(args, 1, 'attribute')
     const all = listOf(value).map((one) => str(by === undefined ? one : attribute(one, by)))

@@ -1,14 +1,13 @@
 // Renders chat templates with the interpreter of @huggingface/jinja, held to limits, and with what it does otherwise than
 // the reference put right: filters, methods, operators, tests, attributes, printing, loops. The rest is the library's.
-import { type Args, asValue, attribute, filters, method, repeated } from './jinja-filters.ts'
+import { type Args, asValue, attribute, filters, method } from './jinja-filters.ts'
+import { arithmetic, holds, testOf, tests } from './jinja-operators.ts'
 import { Environment, Interpreter, type Node, type Scope } from './jinja-library.ts'
 import {
   compare,
   dict,
   equal,
-  float,
   integer,
-  isFloat,
   isTrue,
   kind,
   list,
@@ -16,7 +15,6 @@ import {
   numbered,
   numberOf,
   parts,
-  repr,
   str,
   text,
   truth,
@@ -33,7 +31,6 @@ export type Limits = {
 /** Values within values, macros within macros: the library takes a full stack for a variable that is not defined. */
 const maxDepth = 600
 type Jump = 'break' | 'continue' | undefined
-type Test = (value: Value) => boolean
 
 const statements = new Set([
   'Set',
@@ -48,22 +45,6 @@ const statements = new Set([
 ])
 /** Methods of dictionaries stand in front of their keys where a template writes a dot. */
 const dictMethods = new Set(['get', 'items', 'keys', 'values', 'copy', 'pop', 'update'])
-
-const tests: Readonly<Record<string, Test>> = {
-  defined: ({ value }) => value !== undefined,
-  undefined: ({ value }) => value === undefined,
-  none: ({ value }) => value === null,
-  string: ({ value }) => typeof value === 'string',
-  boolean: ({ value }) => typeof value === 'boolean',
-  true: ({ value }) => value === true,
-  false: ({ value }) => value === false,
-  number: (value) => numberOf(value) !== undefined,
-  integer: (value) => typeof value.value === 'number' && !isFloat(value),
-  float: isFloat,
-  mapping: (value) => value.value instanceof Map && value.type !== 'NamespaceValue',
-  iterable: (value) => parts(value) !== undefined,
-  sequence: ({ value }) => typeof value === 'string' || Array.isArray(value) || value instanceof Map,
-}
 
 export class Renderer extends Interpreter {
   readonly #limits: Limits
@@ -211,6 +192,9 @@ export class Renderer extends Interpreter {
         return truth(!equal(left, right))
       case '~':
         return text(this.#said(left) + this.#said(right))
+      case '+':
+        if (typeof left.value !== 'string' || typeof right.value !== 'string') return arithmetic(op, left, right)
+        return text(this.#said(left) + this.#said(right))
       case 'in':
         return truth(holds(right, left))
       case 'not in':
@@ -224,21 +208,8 @@ export class Renderer extends Interpreter {
       case '>=':
         return truth(compare(left, right) >= 0)
       default:
-        return this.#arithmetic(op, left, right)
+        return arithmetic(op, left, right)
     }
-  }
-  #arithmetic(op: string, left: Value, right: Value): Value {
-    const [x, y] = [left.value, right.value]
-    if (op === '+' && typeof x === 'string' && typeof y === 'string') return text(this.#said(left) + this.#said(right))
-    if (op === '+' && Array.isArray(x) && Array.isArray(y)) return list([...x, ...y])
-    if (op === '%' && typeof x === 'string') return text(formatted(x, Array.isArray(y) ? y : [right]))
-    if (op === '*' && typeof x === 'string' && typeof y === 'number') return text(repeated(x, y))
-    const [a, b] = [numberOf(left), numberOf(right)]
-    if (a === undefined || b === undefined)
-      throw new Error(`'${op}' does not go together with ${kind(left)} and ${kind(right)}`)
-    if (b === 0 && ['/', '//', '%'].includes(op)) throw new Error('a number is divided by zero')
-    const result = calculate(op, a, b)
-    return op === '/' || isFloat(left) || isFloat(right) || !Number.isInteger(result) ? float(result) : integer(result)
   }
   #member({ object, property, computed }: Node, env: Scope): Value | undefined {
     if (property?.type === 'SliceExpression') return undefined
@@ -250,7 +221,7 @@ export class Renderer extends Interpreter {
       if (typeof key?.value === 'string') return bound(self, key.value)
       const at = (key && numberOf(key)) ?? 0
       if (typeof raw === 'string') {
-        const char = [...raw].at(at)
+        const char = Array.from(raw).at(at)
         return char === undefined ? missing : text(char)
       }
       return (Array.isArray(raw) ? raw.at(at) : undefined) ?? missing
@@ -303,26 +274,6 @@ export class Renderer extends Interpreter {
 /** A door: what these nodes hold are nodes. */
 const asNode = (value: unknown): Node => value as Node
 const asNodes = (value: unknown): readonly Node[] => (Array.isArray(value) ? value.map(asNode) : [])
-/** A test as filters are given one: its name, and what to compare with. */
-function testOf([name, other = missing]: readonly Value[]): Test {
-  if (name === undefined) return isTrue
-  switch (str(name)) {
-    case 'equalto':
-    case 'eq':
-    case '==':
-      return (value) => equal(value, other)
-    case 'ne':
-    case '!=':
-      return (value) => !equal(value, other)
-    case 'in':
-      return (value) => holds(other, value)
-    default: {
-      const test = tests[str(name)]
-      if (!test) throw new Error(`there is no test '${str(name)}' here`)
-      return test
-    }
-  }
-}
 function bound(self: Value, name: string): Value {
   const call = method(self, name)
   return call ? asValue(call) : missing
@@ -369,48 +320,3 @@ const loopOf = (all: readonly Value[], n: number): Value =>
       ['nextitem', all[n + 1] ?? missing],
     ]),
   )
-function holds(whole: Value, part: Value): boolean {
-  const [all, one] = [whole.value, part.value]
-  if (typeof all === 'string' && typeof one === 'string') return all.includes(one)
-  if (all instanceof Map) return typeof one === 'string' && all.has(one)
-  if (Array.isArray(all)) return all.some((other) => equal(other, part))
-  if (all === undefined) return false
-  throw new Error(`'in' does not go together with ${kind(whole)}`)
-}
-function calculate(op: string, a: number, b: number): number {
-  switch (op) {
-    case '+':
-      return a + b
-    case '-':
-      return a - b
-    case '*':
-      return a * b
-    case '/':
-      return a / b
-    case '//':
-      return Math.floor(a / b)
-    case '%':
-      return a - b * Math.floor(a / b)
-    case '**':
-      return a ** b
-    default:
-      throw new Error(`there is no operator '${op}' here`)
-  }
-}
-/** `'%s of %d' % (a, b)`. */
-function formatted(format: string, values: readonly Value[]): string {
-  let n = 0
-  return format.replaceAll(/%(?:%|0?(\d{0,3})(?:\.(\d{1,2}))?([sdrf]))/g, (found, width, digits, as) => {
-    if (found === '%%') return '%'
-    const value = values[n++] ?? missing
-    const shown =
-      as === 'f'
-        ? (numberOf(value) ?? 0).toFixed(digits === undefined ? 6 : Number(digits))
-        : as === 'd'
-          ? String(Math.trunc(numberOf(value) ?? 0))
-          : as === 'r'
-            ? repr(value)
-            : str(value)
-    return shown.padStart(Number(width ?? 0), found.startsWith('%0') ? '0' : ' ')
-  })
-}

@@ -200,7 +200,7 @@ export const pairsOf = (fields: ReadonlyMap<string, Value>): Value =>
 export function parts(value: Value): Value[] | undefined {
   const raw = value.value
   if (Array.isArray(raw)) return raw
-  if (typeof raw === 'string') return [...raw].map(text)
+  if (typeof raw === 'string') return Array.from(raw, text)
   if (raw instanceof Map) return keysOf(raw)
   return raw === undefined ? [] : undefined
 }

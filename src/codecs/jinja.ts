@@ -9,6 +9,7 @@ import { type Callable, callables, type Tool } from '../protocol/tools.ts'
 import type { Chain } from '../turn/chain.ts'
 import type { Broke, Codec, Constraint, Decoder, Encoded, Tokenizer } from '../turn/ports.ts'
 import { TokenRun } from '../turn/tokens.ts'
+import { Constraints } from './constrain.ts'
 import { ItemDecoder } from './decoder.ts'
 import { type Base, difference } from './differ.ts'
 import type { Head } from './family.ts'
@@ -56,6 +57,7 @@ export class JinjaCodec implements Codec {
   readonly #mapping: Mapping
   readonly #dialect: Dialect
   readonly #stopNames: readonly string[]
+  readonly #constraints = new Constraints()
   readonly #openings = new Map<string | null, readonly string[]>()
 
   constructor(
@@ -105,10 +107,10 @@ export class JinjaCodec implements Codec {
       const tokens = append(chain, cached?.tokens.cut(from) ?? TokenRun.empty, flat(all))
       const prompt = tokens.append(tail)
       const broke = cached && memo ? brokeAt(chain, cached, memo.base, base, prompt) : undefined
-      return { codec: this.id, upto: chain, tokens, prompt, opens: tokens.length, state: { base, known }, broke }
+      return { codec: this.id, upto: chain, tokens, prompt, opens: tokens.length, grew: false, state: { base, known }, broke }
     }
     if (opening instanceof Promise || fresh.some((ids) => ids instanceof Promise))
-      return Promise.all([Promise.all(fresh), opening]).then(([all, tail]) => finish(all, tail))
+      return Promise.resolve(opening).then(async (tail) => finish(await allOf(fresh), tail))
     return finish(fresh as ArrayLike<number>[], opening)
   }
   /** An item starts at the control token, or the text between two, in which its first words stand: one render tells no more. */
@@ -166,12 +168,15 @@ export class JinjaCodec implements Codec {
     return encodeAll(pieces, this.tokenizer)
   }
   constraint(settings: Settings, chain: Chain): Constraint | undefined {
-    const { head, tools } = this.#asked(settings, chain)
-    const want = wantOf(settings, tools)
-    if (!want) return undefined
-    const { source } = this.#template
-    const thinking = this.#opened(settings, chain) || (head.thinking && source.includes('<think>'))
-    return this.#dialect.constrain(want, { ...head, thinking }, kindBehind(chain))
+    const before = kindBehind(chain)
+    return this.#constraints.of(settings, chain.tools, before, () => {
+      const { head, tools } = this.#asked(settings, chain)
+      const want = wantOf(settings, tools)
+      if (!want) return undefined
+      const { source } = this.#template
+      const thinking = this.#opened(settings, chain) || (head.thinking && source.includes('<think>'))
+      return this.#dialect.constrain(want, { ...head, thinking }, before)
+    })
   }
 
   /** The settled text of a conversation, with what opens the model's turn. */
@@ -249,6 +254,11 @@ const sameBase = (a: Base, b: Base): boolean =>
   sameTools(a.tools, b.tools) &&
   sameTools(a.brought, b.brought)
 
+async function allOf<T>(values: readonly (T | Promise<T>)[]): Promise<T[]> {
+  const out: T[] = []
+  for (const value of values) out.push(await value)
+  return out
+}
 /** Says what a unit is in a few bytes; of slices of a text, which would hold on to all of it, nothing is kept. */
 function keyOf(unit: Unit): string {
   if (typeof unit === 'number') return String(unit)

@@ -113,7 +113,7 @@ class Calls {
       const said = `${this.#name}${this.#id}`
       if (whole && said.trim() !== '') this.#out.text(said)
     } else if (this.#held !== '') {
-      const call = new JsonCall(this.#out)
+      const call = new JsonCall(this.#out, whole ? {} : { refuses: () => {} })
       call.push(this.#held)
       call.end(false)
     }

@@ -183,7 +183,7 @@ function tekken({
       pen.control(eos)
     },
     parser: () => new MistralParser(),
-    constrain: (want) => constrain(want, ids),
+    constrain: (want) => constrain(want, ids, reasons ? thoughts[1] : undefined),
   }
 }
 
@@ -222,12 +222,12 @@ export function nine(callId: string): string {
 }
 const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 
-function constrain(want: Want, ids: boolean): Constraint {
+function constrain(want: Want, ids: boolean, after: string | undefined): Constraint {
   const callId: Content = { type: 'regex', definition: '[A-Za-z0-9]{9}', quoted: false }
   const tags = want.tools.map((tool) => ({
     begin: `[TOOL_CALLS]${tool.flat}${ids ? '[CALL_ID]' : '[ARGS]'}`,
     content: ids ? { type: 'sequence' as const, parts: [callId, '[ARGS]', jsonContent(tool)] } : jsonContent(tool),
     end: '',
   }))
-  return constraintOf(want, tags, undefined)
+  return constraintOf(want, tags, after)
 }

@@ -20,13 +20,28 @@ export type GbnfOptions = {
   readonly control?: ((name: string) => number | undefined) | undefined
   /** Ids that end the turn. A tag's end that is one of them is left out, since a grammar never sees it. Needs `control`. */
   readonly stops?: readonly number[] | undefined
+  /** The prompt has begun the reasoning. Otherwise the model may, where the rule has something that ends it. */
+  readonly opened?: boolean | undefined
   /** The grammar begins with one of `tagTriggers`, as a lazy grammar of llama.cpp is fed. */
   readonly lazy?: boolean | undefined
 }
 
 /**
- * The grammar, its start being `root`: all that the model writes from where the rule begins (behind `after`) up to, not
- * including, the token that ends its turn. Throws ApiError for a schema or grammar that it cannot say.
+ * Tokens that llama.cpp takes for the end of a turn whatever the model says (llama-vocab.cpp). One of them inside a grammar
+ * can never be sampled, and a grammar that nothing can follow ends the process: they are matched by their text.
+ */
+const ends = new Set(
+  (
+    '<|eot_id|> <|im_end|> <|return|> <|call|> <|flush|> <|calls|> <end_of_turn> <|endoftext|> </s> <|eom_id|> <EOT> ' +
+    '_<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <｜end▁of▁sentence｜>'
+  ).split(' '),
+)
+/** `</think>` → `<think>`, `[/THINK]` → `[THINK]`: what begins the reasoning that a rule stands behind. */
+export const openingOf = (after: string): string => after.replace('/', '')
+
+/**
+ * The grammar, its start being `root`: all that the model writes, its reasoning included, up to and without the token that
+ * ends its turn. Throws ApiError for a schema or grammar that it cannot say.
  */
 export function gbnfOf(constraint: Constraint, options: GbnfOptions = {}): string {
   const grammar = new Grammar(options)
@@ -40,8 +55,8 @@ export function gbnfOf(constraint: Constraint, options: GbnfOptions = {}): strin
  */
 export function tagTriggers(constraint: Constraint): readonly string[] {
   const { after, rule } = constraint
-  if (after !== undefined) return [after]
-  return rule.type === 'whole' || rule.must || rule.otherwise !== undefined ? [] : marksOf(rule.tags)
+  if (after !== undefined || rule.type === 'whole' || rule.must || rule.otherwise !== undefined) return []
+  return marksOf(rule.tags)
 }
 
 /**
@@ -74,22 +89,43 @@ class Grammar {
   all({ after, rule }: Constraint): [ReadonlyMap<string, Expression>, string] {
     const root = this.#rules.reserve('root')
     const lazy = this.#options.lazy === true
-    const first = lazy && after !== undefined ? exactly(this.#units(after)) : empty
-    const own =
-      rule.type === 'whole' ? this.#answer(rule.content, after) : this.#tags(rule, after, lazy && after === undefined)
-    this.#rules.set(root, sequence(first, own))
+    const own = rule.type === 'whole' ? this.#answer(rule.content, after) : this.#tags(rule, after, lazy)
+    this.#rules.set(root, sequence(after === undefined ? empty : this.#reasoning(after, rule), own))
     return [normalised(this.#rules, root), root]
   }
+  /** Of a text its control tokens, but for those that end a turn, and what stands between them. */
   #units(value: string): Unit[] {
-    const { control } = this.#options
+    const { control, stops = [] } = this.#options
     const named =
       control &&
       ((name: string): number | undefined => {
-        const id = control(name)
-        if (id !== undefined) this.#names.set(id, name)
+        const id = ends.has(name) ? undefined : control(name)
+        if (id === undefined || stops.includes(id)) return undefined
+        this.#names.set(id, name)
         return id
       })
     return unitsOf(value, named)
+  }
+  #marks(tags: readonly Tag[]): Unit[] {
+    return marksOf(tags).map((mark) => {
+      const [first] = this.#units(mark)
+      return typeof first === 'number' ? first : mark
+    })
+  }
+  /** Up to the token that ends it. It holds no calls: those in it would be read as such. */
+  #reasoning(after: string, rule: Rule): Expression {
+    const close = this.#units(after)
+    const [first] = close
+    const marks = rule.type === 'tags' ? this.#marks(rule.tags) : []
+    const text =
+      marks.length === 0 || first === undefined
+        ? until(close, this.#rules)
+        : sequence(this.#without([typeof first === 'number' ? first : after, ...marks]), exactly(close))
+    if (this.#options.opened === true) return text
+    return optional(sequence(gap, exactly(this.#units(openingOf(after))), text))
+  }
+  #without(marks: readonly Unit[]): Expression {
+    return without(marks, this.#rules, (id) => this.#names.get(id) ?? '')
   }
 
   /** A whole answer. Models put line ends behind their reasoning, and JSON stays what it is. */
@@ -117,11 +153,7 @@ class Grammar {
       this.#rules.set(rest, choice(sequence(inner, ends ? more : optional(more)), final))
       return sequence(gap, { type: 'rule', name: rest })
     }
-    const marks = marksOf(tags).map((mark) => {
-      const [first] = this.#units(mark)
-      return typeof first === 'number' ? first : mark
-    })
-    const free = without(marks, this.#rules, (id) => this.#names.get(id) ?? '')
+    const free = this.#without(this.#marks(tags))
     if (one) return begun ? every : sequence(free, optional(every))
     const rest = this.#rules.reserve('rest')
     const more = choice(sequence(inner, free, { type: 'rule', name: rest }), final)
@@ -129,10 +161,16 @@ class Grammar {
     return begun ? more : sequence(free, { type: 'rule', name: rest })
   }
   #tag({ begin, content, end }: Tag): { expression: Expression; last: boolean } {
-    const units = this.#units(end)
-    const stop = units.findIndex((one) => typeof one === 'number' && this.#options.stops?.includes(one) === true)
-    const inner = this.#content(content, stop < 0 ? units : units.slice(0, stop))
-    return { expression: sequence(exactly(this.#units(bare(begin))), inner), last: stop >= 0 }
+    const { control, stops = [] } = this.#options
+    let stop: string | undefined
+    unitsOf(end, (name) => {
+      const id = control?.(name)
+      if (id !== undefined && stops.includes(id)) stop ??= name
+      return id
+    })
+    const before = stop === undefined ? end : end.slice(0, end.indexOf(stop))
+    const inner = this.#content(content, this.#units(before))
+    return { expression: sequence(exactly(this.#units(bare(begin))), inner), last: stop !== undefined }
   }
 
   /** The content with `end` behind it. */

@@ -45,7 +45,7 @@ export function checkClientGrammar(format: CustomFormat, param: string | null = 
         `A grammar's repetitions come to more than ${maxWritten} characters in one rule.`,
         param,
       )
-  // No rule without end, no left recursion that engines cannot follow.
+  // No rule without end, none that only U+0000 would fit, no left recursion that engines cannot follow.
   try {
     normalised(rules, root)
   } catch (e) {
@@ -83,7 +83,12 @@ class Sizes {
  */
 export function checkClientSchema(schema: unknown, param: string | null = null): void {
   const wrong = (why: string): ApiError => new ApiError('invalid_request', `A JSON schema ${why}.`, param)
-  if ((JSON.stringify(schema) ?? '').length > maxSchema) throw wrong(`has more than ${maxSchema} characters`)
+  const json = JSON.stringify(schema, (key, value: unknown) => {
+    // Names and values are written as they stand in some formats.
+    if (key.includes('\0') || (typeof value === 'string' && value.includes('\0'))) throw wrong('holds a U+0000')
+    return value
+  })
+  if ((json ?? '').length > maxSchema) throw wrong(`has more than ${maxSchema} characters`)
   visit(schema, 1, '', 0)
 
   function visit(at: unknown, times: number, path: string, depth: number): void {

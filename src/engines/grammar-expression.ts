@@ -19,7 +19,10 @@ export const empty: Expression = { type: 'text', text: '' }
 /** Throws for a text with U+0000: llama.cpp ends its process over a grammar that asks for it. */
 export function text(value: string): Expression {
   if (value.includes('\0'))
-    throw new ApiError('invalid_request', 'A schema or grammar asks for the character U+0000, which no engine can write.')
+    throw new ApiError(
+      'invalid_request',
+      'A schema or grammar asks for the character U+0000, which no engine can write.',
+    )
   return { type: 'text', text: value }
 }
 /** One of these characters but U+0000. */

@@ -1,6 +1,6 @@
 // One turn inside the process of llama.cpp: computes what is new in the prompt, batch by batch, and samples what comes
 // behind it, freely, by a grammar or by a script.
-import type { Counts, Grammar as GrammarText, Run } from './llama-embedded-messages.ts'
+import type { Counts, Run } from './llama-embedded-messages.ts'
 import type { EvaluateOptions, GrammarState, Library, Llama, Model } from './llama-embedded-library.ts'
 import type { Taken } from './llama-embedded-sequences.ts'
 
@@ -125,7 +125,7 @@ function steeringOf(machine: Machine, run: Run): Promise<Steering> {
 }
 
 const turnRule = 'continuo-turn'
-async function ruled(machine: Machine, { text, after }: GrammarText, stops: ReadonlySet<number>): Promise<Steering> {
+async function ruled(machine: Machine, text: string, stops: ReadonlySet<number>): Promise<Steering> {
   // llama.cpp lets a grammar end with the ids that its model ends with; others that end a turn are part of the grammar.
   const others = Array.from(stops).filter((id) => !machine.model.isEogToken(id))
   const ends = others.map((id) => `<[${id}]>`).join(' | ')
@@ -134,17 +134,7 @@ async function ruled(machine: Machine, { text, after }: GrammarText, stops: Read
     ends === '' ? text : `${text}\n${turnRule} ::= root (${ends})?\n`,
     ends === '' ? 'root' : turnRule,
   )
-  let begun = after === undefined
-  return {
-    state: () => (begun ? rule : undefined),
-    take(sampled) {
-      if (begun || after === undefined) return sampled
-      // A model that ends its turn while it thinks has only thought: the thought is closed, and the answer follows.
-      const id = stops.has(sampled) || machine.model.isEogToken(sampled) ? after : sampled
-      begun = id === after
-      return id
-    },
-  }
+  return { state: () => rule, take: (sampled) => sampled }
 }
 
 /**

@@ -101,19 +101,3 @@ function isGguf(file: string): boolean {
   closeSync(fd)
   return start.toString('latin1') === 'GGUF'
 }
-
-/** One line on a terminal that is written over; elsewhere a line every half a minute. */
-export function progressLine(name: string): Progress {
-  let last = 0
-  return (got, total) => {
-    const now = Date.now()
-    const whole = got === total
-    if (!whole && now - last < (process.stderr.isTTY ? 200 : 30_000)) return
-    last = now
-    const mb = (bytes: number): string => `${(bytes / 1e6).toFixed(0)} MB`
-    const share = total === undefined ? '' : ` of ${mb(total)} (${Math.floor((got / total) * 100)} %)`
-    process.stderr.write(
-      `${process.stderr.isTTY ? '\r' : ''}downloading ${name}: ${mb(got)}${share}${process.stderr.isTTY && !whole ? '' : '\n'}`,
-    )
-  }
-}

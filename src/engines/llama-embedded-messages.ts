@@ -10,8 +10,6 @@ export type Sampling = {
   readonly presence: number
   readonly frequency: number
 }
-/** A GBNF grammar that the output keeps to; `after`: the id behind which it begins, undefined for the first one. */
-export type Grammar = { readonly text: string; readonly after: number | undefined }
 /** Where a chain was computed last: a sequence, and the turn that it was left by. */
 export type Place = { readonly slot: number; readonly turn: number }
 
@@ -41,7 +39,8 @@ export type Run = {
   readonly most: number
   readonly stops: readonly number[]
   readonly sampling: Sampling
-  readonly grammar: Grammar | undefined
+  /** GBNF that the output keeps to. */
+  readonly grammar: string | undefined
   /** The output, id by id, that llama.cpp is to be held to. */
   readonly script: Uint32Array | undefined
 }

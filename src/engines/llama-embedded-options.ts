@@ -1,6 +1,7 @@
 // What embedded llama.cpp is told to be: which model, how much memory, how it samples where a request says nothing.
 import { availableParallelism } from 'node:os'
 import { z } from 'zod'
+import { grammarOptions } from './grammar-hold.ts'
 import { scenarioSchema } from './scenario.ts'
 
 const ms = (n: number): z.ZodDefault<z.ZodNumber> => z.number().int().positive().default(n)
@@ -31,6 +32,7 @@ export const llamaEmbeddedOptions = z.strictObject({
   saveState: z.boolean().default(false),
   stateDir: z.string().min(1).optional(),
   stateBytes: z.number().int().positive().default(8e9),
+  ...grammarOptions,
   /** Until the model is loaded, the download apart. */
   startMs: ms(300_000),
   /** Without a token or a computed batch; a turn that waits for a sequence or for its reader is not counted. */

@@ -5,11 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiError } from '../protocol/errors.ts'
 import type { Settings } from '../protocol/request.ts'
 import { Arrivals } from '../turn/arrivals.ts'
-import type { Call, Chunk, Description, Engine, Prompt } from '../turn/ports.ts'
+import type { Chain } from '../turn/chain.ts'
+import type { Call, Chunk, Constraint, Description, Engine, Prompt } from '../turn/ports.ts'
 import { gbnfOf } from './gbnf.ts'
-import { download, modelFile, progressLine, type Progress } from './llama-embedded-hub.ts'
+import { Holder } from './grammar-hold.ts'
+import { download, modelFile, type Progress } from './llama-embedded-hub.ts'
 import { libraryUrl } from './llama-embedded-library.ts'
-import type { Described, Grammar, Held, Load, Place, Question, Run } from './llama-embedded-messages.ts'
+import type { Described, Held, Load, Place, Question, Run } from './llama-embedded-messages.ts'
 import { llamaEmbeddedOptions, type LlamaEmbeddedInput, type LlamaEmbeddedOptions } from './llama-embedded-options.ts'
 import { type Listener, LlamaProcess } from './llama-embedded-process.ts'
 import { Script } from './llama-embedded-script.ts'
@@ -28,7 +30,7 @@ export interface LlamaProbe {
 export function llamaEmbedded(
   options: LlamaEmbeddedInput,
   id = 'llama-embedded',
-  progress?: Progress,
+  progress: Progress = () => {},
 ): Engine & LlamaProbe {
   return new LlamaEmbedded(id, llamaEmbeddedOptions.parse(options), progress)
 }
@@ -42,10 +44,14 @@ class LlamaEmbedded implements Engine, LlamaProbe {
   readonly #options: LlamaEmbeddedOptions
   readonly #process: LlamaProcess
   readonly #script: Script | undefined
+  readonly #holder: Holder<string>
 
-  constructor(id: string, options: LlamaEmbeddedOptions, progress: Progress | undefined) {
+  constructor(id: string, options: LlamaEmbeddedOptions, progress: Progress) {
     this.id = id
     this.#options = options
+    this.#holder = new Holder(id, options.grammars, (rule, { control, stops, opened }) =>
+      gbnfOf(rule, { control, stops, opened }),
+    )
     const { model, cacheDir, hub, downloadBytes, idleMs, modules, saveState, stateDir, scenario, startMs } = options
     if (saveState && stateDir === undefined) throw new Error('saveState needs stateDir: the folder to save to.')
     const { file, url } = modelFile(model, cacheDir, hub)
@@ -58,11 +64,9 @@ class LlamaEmbedded implements Engine, LlamaProbe {
       startMs,
       load: async (): Promise<Load> => {
         if (url !== undefined && !there)
-          await download({ url, file, limit: downloadBytes, stallMs: idleMs }, progress ?? progressLine(model)).catch(
-            (e: unknown) => {
-              throw new ApiError('server_error', e instanceof Error ? e.message : String(e))
-            },
-          )
+          await download({ url, file, limit: downloadBytes, stallMs: idleMs }, progress).catch((e: unknown) => {
+            throw new ApiError('server_error', e instanceof Error ? e.message : String(e))
+          })
         there = true
         const states = saveState && stateDir !== undefined ? { dir: stateDir, bytes: stateBytes } : undefined
         return { type: 'load', library, model: file, context, sequences, threads, gpu, flashAttention, waiting, states }
@@ -72,19 +76,21 @@ class LlamaEmbedded implements Engine, LlamaProbe {
   get pid(): number | undefined {
     return this.#process.pid
   }
-  admit(settings: Settings): void {
+  admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
     if ((settings.top_logprobs ?? 0) > 0)
       throw new ApiError(
         'unsupported_by_engine',
         `Engine ${this.id} cannot do what 'top_logprobs' asks: it gives no log probabilities.`,
         'top_logprobs',
       )
+    // A script says what is written, whatever is asked for.
+    if (!this.#script) this.#holder.admit(settings, chain, constraint)
   }
   generate(call: Call): AsyncIterable<Chunk> {
     const { prompt } = call
     if (!prompt) throw new ApiError('server_error', `Engine ${this.id} was given no tokens; its model needs a codec.`)
     this.#fits(prompt)
-    const grammar = call.generate && !this.#script ? this.#grammar(prompt) : undefined
+    const grammar = call.generate && !this.#script ? this.#holder.of(call, prompt) : undefined
     const arrivals = new Arrivals(call.signal)
     const end = new AbortController()
     const stop = (): void => end.abort(call.signal.reason)
@@ -143,19 +149,11 @@ class LlamaEmbedded implements Engine, LlamaProbe {
       'input',
     )
   }
-  #grammar({ constraint, tokenizer, stops }: Prompt): Grammar | undefined {
-    if (!constraint) return undefined
-    const control = (name: string): number | undefined => tokenizer.control(name)
-    const after = constraint.after === undefined ? undefined : control(constraint.after)
-    if (constraint.after !== undefined && after === undefined)
-      throw new ApiError('unsupported_by_engine', `Engine ${this.id}: its model has no token ${constraint.after}.`)
-    return { text: gbnfOf(constraint, { control, stops }), after }
-  }
   /** Resolves with the end of the generation. Throws ApiError, or what `signal` was aborted with. */
   async #begin(
     call: Call,
     prompt: Prompt,
-    grammar: Grammar | undefined,
+    grammar: string | undefined,
     arrivals: Arrivals,
     signal: AbortSignal,
   ): Promise<void> {

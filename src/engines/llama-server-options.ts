@@ -1,5 +1,6 @@
 // What a llama-server is told to be: where it listens, and how long and how much it may answer.
 import { z } from 'zod'
+import { grammarOptions } from './grammar-hold.ts'
 
 const ms = (n: number): z.ZodDefault<z.ZodNumber> => z.number().int().positive().default(n)
 
@@ -17,6 +18,7 @@ export const llamaServerOptions = z.strictObject({
    * back (sliding windows, recurrent ones) keep their checkpoints. What the engine itself sets wins.
    */
   body: z.record(z.string(), z.unknown()).default({}),
+  ...grammarOptions,
   connectMs: ms(5_000),
   /** Until the first byte of an answer: the server sends none while all of its slots are busy. */
   headersMs: ms(600_000),

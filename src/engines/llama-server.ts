@@ -5,8 +5,9 @@ import { ApiError } from '../protocol/errors.ts'
 import type { Settings } from '../protocol/request.ts'
 import { Arrivals } from '../turn/arrivals.ts'
 import type { Chain } from '../turn/chain.ts'
-import type { Call, Chunk, Description, Engine, Prompt } from '../turn/ports.ts'
+import type { Call, Chunk, Constraint, Description, Engine, Prompt } from '../turn/ports.ts'
 import { gbnfOf, tagTriggers } from './gbnf.ts'
+import { Holder, type How } from './grammar-hold.ts'
 import { type LlamaServerInput, type LlamaServerOptions, llamaServerOptions } from './llama-server-options.ts'
 import { LlamaServerStream } from './llama-server-stream.ts'
 import { bodyOf, who } from './wire-tokens.ts'
@@ -37,10 +38,12 @@ class LlamaServer implements Engine {
   readonly #options: LlamaServerOptions
   readonly #wire: Wire
   readonly #slots = new Slots()
+  readonly #holder: Holder<Record<string, unknown>>
 
   constructor(options: LlamaServerOptions, id: string) {
     this.#options = options
     this.id = id
+    this.#holder = new Holder(id, options.grammars, grammarOf)
     const { apiKey } = options
     this.#wire = new Wire({
       ...options,
@@ -50,13 +53,14 @@ class LlamaServer implements Engine {
       headers: { ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }), ...options.headers },
     })
   }
-  admit(settings: Settings, _chain: Chain): void {
+  admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
     if ((settings.top_logprobs ?? 0) > 0)
       throw new ApiError(
         'unsupported_by_engine',
         `The engine '${this.id}' cannot do 'top_logprobs': no log probabilities are taken from it.`,
         'top_logprobs',
       )
+    this.#holder.admit(settings, chain, constraint)
   }
   generate(call: Call): AsyncIterable<Chunk> {
     const { prompt } = call
@@ -141,7 +145,7 @@ class LlamaServer implements Engine {
     if (slot !== undefined) fields['id_slot'] = slot
     if (model !== undefined) fields['model'] = model
     Object.assign(fields, {
-      ...(generate ? grammarOf(prompt) : {}),
+      ...(generate ? this.#holder.of(call, prompt) : {}),
       stream: true,
       return_tokens: true,
       return_progress: true,
@@ -234,14 +238,12 @@ class Slots {
 }
 
 /** The fields that hold the output to a constraint. Always our own GBNF: no text of a client is a grammar as it stands. */
-function grammarOf({ constraint, tokenizer, stops }: Prompt): Record<string, unknown> {
-  if (!constraint) return {}
-  const control = (name: string): number | undefined => tokenizer.control(name)
-  const words = tagTriggers(constraint)
-  const grammar = gbnfOf(constraint, { control, stops, lazy: words.length > 0 })
+function grammarOf(rule: Constraint, { control, stops, opened }: How): Record<string, unknown> {
+  const words = tagTriggers(rule)
+  const grammar = gbnfOf(rule, { control, stops, opened, lazy: words.length > 0 })
   if (words.length === 0) return { grammar }
   const triggers = words.map((value) => {
-    const token = control(value)
+    const token = control?.(value)
     return token === undefined ? { type: trigger.word, value } : { type: trigger.token, value, token }
   })
   return { grammar, grammar_lazy: true, grammar_triggers: triggers, preserved_tokens: words }

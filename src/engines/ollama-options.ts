@@ -1,5 +1,6 @@
 // What an Ollama server is told to be: where it listens, which model it runs and how long it keeps it.
 import { z } from 'zod'
+import { grammarOptions } from './grammar-hold.ts'
 
 const ms = (n: number): z.ZodDefault<z.ZodNumber> => z.number().int().positive().default(n)
 
@@ -19,6 +20,7 @@ export const ollamaOptions = z.strictObject({
   headers: z.record(z.string(), z.string()).default({}),
   /** Further model options, e.g. `top_k`, `min_p`, `seed`. What the engine itself sets wins. */
   options: z.record(z.string(), z.unknown()).default({}),
+  ...grammarOptions,
   connectMs: ms(5_000),
   /** Until the first byte of an answer: Ollama sends none while it loads the model and reads the prompt. */
   headersMs: ms(600_000),

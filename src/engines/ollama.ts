@@ -7,6 +7,7 @@ import { callables, chosen } from '../protocol/tools.ts'
 import { Arrivals } from '../turn/arrivals.ts'
 import type { Chain } from '../turn/chain.ts'
 import type { Call, Chunk, Constraint, Description, Engine, Prompt } from '../turn/ports.ts'
+import { Holder, orAdvise } from './grammar-hold.ts'
 import { type OllamaInput, type OllamaOptions, ollamaOptions } from './ollama-options.ts'
 import { OllamaStream } from './ollama-stream.ts'
 import { OllamaText } from './ollama-text.ts'
@@ -28,10 +29,13 @@ class Ollama implements Engine {
   readonly takes = 'tokens'
   readonly #options: OllamaOptions
   readonly #wire: Wire
+  /** Formats: JSON schemas. */
+  readonly #holder: Holder<Readonly<Record<string, unknown>>>
 
   constructor(options: OllamaOptions, id: string) {
     this.#options = options
     this.id = id
+    this.#holder = new Holder(id, options.grammars, (rule) => this.#format(rule))
     const { apiKey } = options
     this.#wire = new Wire({
       ...options,
@@ -40,12 +44,16 @@ class Ollama implements Engine {
       headers: { ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }), ...options.headers },
     })
   }
-  admit(settings: Settings, chain: Chain): void {
+  admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
     if ((settings.top_logprobs ?? 0) > 0) throw this.#cannot('top_logprobs', 'no log probabilities are taken from it.')
-    const { tools, must } = chosen(callables(chain.tools, settings.tools), settings.tool_choice)
+    const all = callables(chain.tools, settings.tools)
+    const { tools, must } = chosen(all, settings.tool_choice)
     if (must) throw this.#cannot('tool_choice', 'it cannot be made to call a tool; use auto.')
-    if (tools.some((tool) => tool.format?.type === 'grammar'))
-      throw this.#cannot('tools', 'it cannot hold the input of a custom tool to a grammar.')
+    if (tools.length > 0 && tools.length < all.length)
+      throw this.#cannot('tool_choice', 'it cannot be kept from calling some of the tools; leave those out.')
+    if (tools.length > 0 && settings.text.format.type !== 'text')
+      throw this.#cannot('text.format', 'it can hold its answer to a schema only where no tool may be called.')
+    this.#holder.admit(settings, chain, constraint)
   }
   generate(call: Call): AsyncIterable<Chunk> {
     const { prompt } = call
@@ -118,18 +126,23 @@ class Ollama implements Engine {
    * What `format` can hold the output to: all of it, from its first token on, to a JSON schema (raw prompts honour it).
    * Throws `unsupported_by_engine` for the rest, since Ollama cannot switch it on later or inside a tag.
    */
-  #format(constraint: Constraint | undefined): Record<string, unknown> {
-    if (!constraint) return {}
-    const { after, rule } = constraint
+  #format({ after, rule }: Constraint): Readonly<Record<string, unknown>> {
     if (rule.type === 'tags')
-      throw this.#cannot('tools', "it cannot hold a call's arguments to a schema; use `strict: false`.")
+      throw this.#cannot(
+        'tools',
+        `it cannot hold calls to a schema or a grammar; use \`strict: false\` and no grammars. ${orAdvise(this.id)}`,
+      )
     if (rule.content.type !== 'json') throw this.#cannot('text.format', 'it can hold its answer to a JSON schema only.')
     if (after !== undefined)
-      throw this.#cannot('text.format', 'it cannot hold the answer of a model that reasons first to a JSON schema.')
-    return { format: rule.content.schema }
+      throw this.#cannot(
+        'text.format',
+        'it cannot hold the answer of a model that reasons first to a JSON schema; use reasoning.effort `none`, where the model knows it.',
+      )
+    return rule.content.schema
   }
   #body(call: Call, prompt: Prompt, text: OllamaText, rest: Buffer): Buffer {
     const { settings, generate } = call
+    const format = generate ? this.#holder.of(call, prompt) : undefined
     const { keepAlive, context } = this.#options
     const stop = prompt.stops.flatMap((id) => prompt.tokenizer.nameOf(id) ?? [])
     const options: Record<string, unknown> = { ...this.#options.options, stop }
@@ -148,7 +161,7 @@ class Ollama implements Engine {
       // Too long is an error: by default the beginning of the conversation is dropped, unsaid.
       ...{ truncate: false, shift: false },
       ...(keepAlive === undefined ? {} : { keep_alive: keepAlive }),
-      ...(generate ? this.#format(prompt.constraint) : {}),
+      ...(format ? { format } : {}),
     }
     return Buffer.concat([
       Buffer.from('{"prompt":"'),

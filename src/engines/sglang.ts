@@ -14,9 +14,10 @@ import type { Settings } from '../protocol/request.ts'
 import { Arrivals } from '../turn/arrivals.ts'
 import type { Chain } from '../turn/chain.ts'
 import type { Call, Chunk, Constraint, Description, Engine, Prompt } from '../turn/ports.ts'
+import { grammarOptions, Holder } from './grammar-hold.ts'
 import { SglangSessions } from './sglang-sessions.ts'
 import { SessionLost, SglangStream } from './sglang-stream.ts'
-import { checkConstraint, type Structured, structuredOf } from './structured.ts'
+import { type Structured, structuredOf } from './structured.ts'
 import { isRecord } from './wire-refusal.ts'
 import { bodyOf, boundOf, exchange, isIds, objectOf, samplingOf, saltOf, Told, tokenWire, who } from './wire-tokens.ts'
 import { type Answer, type Exchange, Wire } from './wire.ts'
@@ -24,6 +25,7 @@ import { type Answer, type Exchange, Wire } from './wire.ts'
 const count = (n: number): z.ZodDefault<z.ZodNumber> => z.number().int().positive().default(n)
 export const sglangOptions = z.strictObject({
   ...tokenWire,
+  ...grammarOptions,
   /** A conversation's later turns send only what is new, where the server can: 0.5.23 or newer, one data-parallel rank. */
   sessions: z.boolean().default(true),
   maxSessions: count(256),
@@ -34,6 +36,8 @@ export const sglangOptions = z.strictObject({
 })
 export type SglangInput = z.input<typeof sglangOptions>
 type SglangOptions = z.output<typeof sglangOptions>
+/** Of a call what its request is made of. */
+type Asked = Pick<Call, 'settings' | 'principal' | 'generate' | 'chain'>
 
 /** What a turn hands to the next one of its chain. `node`: where it can go on; undefined after a turn without a session. */
 type SglangWarm = { readonly node: { readonly session: string; readonly rid: string } | undefined }
@@ -57,6 +61,7 @@ export class SglangEngine implements Engine {
   readonly sessions: SglangSessions
   readonly #options: SglangOptions
   readonly #wire: Wire
+  readonly #holder: Holder<Structured>
   #context: number | undefined
   /** Asked once, and again after a session was lost: the server may be another one. */
   #able: Promise<boolean> | undefined = undefined
@@ -68,6 +73,14 @@ export class SglangEngine implements Engine {
     this.#options = options
     this.id = id
     this.#context = options.context
+    this.#holder = new Holder(id, options.grammars, (rule, { control, ends, opened }) =>
+      structuredOf(rule, {
+        engine: id,
+        control: control && ((name) => control(name) !== undefined),
+        stops: ends,
+        opened,
+      }),
+    )
     const { apiKey, headers } = options
     this.#wire = new Wire({
       ...options,
@@ -83,14 +96,14 @@ export class SglangEngine implements Engine {
       this.#closing.add(closing)
     })
   }
-  admit(settings: Settings, _: Chain, constraint?: Constraint): void {
+  admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
     if ((settings.top_logprobs ?? 0) > 0)
       throw new ApiError(
         'unsupported_by_engine',
         `The engine '${this.id}' gives no log probabilities yet.`,
         'top_logprobs',
       )
-    if (constraint) checkConstraint(constraint, this.id)
+    this.#holder.admit(settings, chain, constraint)
   }
   generate(call: Call): AsyncIterable<Chunk> {
     const { prompt } = call
@@ -234,7 +247,7 @@ export class SglangEngine implements Engine {
     )
   }
   /** The request's bytes: those of earlier turns are used as they are. */
-  body(call: Pick<Call, 'settings' | 'principal' | 'generate'>, prompt: Prompt, plan: Plan, rid: string): readonly Buffer[] {
+  body(call: Asked, prompt: Prompt, plan: Plan, rid: string): readonly Buffer[] {
     const { run, stops } = prompt
     const { settings } = call
     const rest = {
@@ -245,7 +258,7 @@ export class SglangEngine implements Engine {
         // Left out, it would be 128; null is as many as fit, and 0 reads the prompt only.
         max_new_tokens: call.generate ? boundOf(settings, run.length, this.#context) : 0,
         stop_token_ids: stops,
-        ...(call.generate ? this.#structured(prompt) : {}),
+        ...(call.generate ? this.#structured(call, prompt) : {}),
       },
       ...(this.#options.cacheSalt ? { extra_key: saltOf(call.principal.tenant) } : {}),
       ...(plan.type === 'root' ? { session_params: { id: plan.session } } : {}),
@@ -253,15 +266,9 @@ export class SglangEngine implements Engine {
     }
     return bodyOf('input_ids', plan.type === 'delta' ? idsFrom(prompt, plan.offset) : run.json(), rest)
   }
-  #structured({ constraint, tokenizer, stops }: Prompt): Record<string, unknown> {
-    if (!constraint) return {}
-    return spell(
-      structuredOf(constraint, {
-        engine: this.id,
-        control: (name) => tokenizer.control(name) !== undefined,
-        stops: stops.flatMap((id) => tokenizer.nameOf(id) ?? []),
-      }),
-    )
+  #structured(call: Asked, prompt: Prompt): Record<string, unknown> {
+    const structured = this.#holder.of(call, prompt)
+    return structured ? spell(structured) : {}
   }
 }
 /** The ids behind `from`, as in TokenRun.json. */

@@ -3,8 +3,7 @@
 // not the server has a reasoning parser. Formats tried against xgrammar 0.2.9.
 import { ApiError } from '../protocol/errors.ts'
 import type { Constraint, Content, Rule, Tag } from '../turn/ports.ts'
-import { gbnfOf } from './gbnf.ts'
-import { checkClientGrammar, checkClientSchema } from './grammar-check.ts'
+import { gbnfOf, openingOf } from './gbnf.ts'
 
 export type Structured =
   | { readonly type: 'json'; readonly schema: Readonly<Record<string, unknown>> }
@@ -22,6 +21,8 @@ export type StructuredOptions = {
   readonly stops?: readonly string[] | undefined
   /** The server starts the rule behind the reasoning by itself. */
   readonly gated?: boolean | undefined
+  /** The prompt has begun the reasoning. Otherwise the model may, or not. */
+  readonly opened?: boolean | undefined
 }
 type Format = Readonly<Record<string, unknown>>
 
@@ -30,8 +31,7 @@ const most = 1024 * 1024
 
 /** Throws ApiError `unsupported_by_engine` for what neither can be told. */
 export function structuredOf(constraint: Constraint, options: StructuredOptions): Structured {
-  const { rule } = constraint
-  const after = options.gated === true ? undefined : constraint.after
+  const { rule, after } = constraint
   if (after === undefined && rule.type === 'whole') {
     const { content } = rule
     if (content.type === 'json') return bounded({ type: 'json', schema: content.schema }, options)
@@ -40,30 +40,23 @@ export function structuredOf(constraint: Constraint, options: StructuredOptions)
     if (content.type === 'lark' || content.type === 'regex')
       return bounded({ type: 'grammar', grammar: grammarOf(content) }, options)
   }
-  const ruled = formatOf(rule, options)
-  const format: Format =
-    after === undefined
-      ? ruled
-      : { type: 'sequence', elements: [{ type: 'tag', begin: '', content: { type: 'any_text' }, end: after }, ruled] }
+  const format = after === undefined ? formatOf(rule, options) : reasoned(after, rule, options)
   return bounded({ type: 'tag', tag: JSON.stringify({ type: 'structural_tag', format }) }, options)
 }
-/** Refuses, before a response is begun, what must not or cannot reach the engine. Throws ApiError. */
-export function checkConstraint(constraint: Constraint, engine: string): void {
-  const { rule } = constraint
-  if (rule.type === 'whole') checkContent(rule.content)
-  else {
-    for (const { content } of rule.tags) checkContent(content)
-    if (rule.otherwise) checkContent(rule.otherwise)
-  }
-  structuredOf(constraint, { engine })
+/** Up to two blanks or line ends, which models write behind their reasoning. */
+const gap: Format = { type: 'regex', pattern: '[ \\n]{0,2}' }
+const nothing: Format = { type: 'const_string', value: '' }
+/** Calls in the reasoning would be read as calls, so it has none. */
+function reasoned(after: string, rule: Rule, options: StructuredOptions): Format {
+  const ruled = formatOf(rule, options)
+  if (options.gated === true) return sequence(gap, ruled)
+  const excludes = rule.type === 'tags' ? triggersOf(rule.tags, options.control) : []
+  const content: Format = excludes.length > 0 ? { type: 'any_text', excludes } : { type: 'any_text' }
+  const thought = (begin: string): Format => ({ type: 'tag', begin, content, end: after })
+  if (options.opened === true) return sequence(thought(''), gap, ruled)
+  return sequence({ type: 'or', elements: [sequence(gap, thought(openingOf(after)), gap), gap] }, ruled)
 }
-function checkContent(content: Content): void {
-  if (content.type === 'json' || content.type === 'xml') checkClientSchema(content.schema)
-  else if (content.type === 'regex' || content.type === 'lark')
-    checkClientGrammar({ type: 'grammar', syntax: content.type, definition: content.definition })
-  else if (content.type === 'sequence')
-    for (const part of content.parts) if (typeof part !== 'string') checkContent(part)
-}
+const sequence = (...elements: readonly Format[]): Format => ({ type: 'sequence', elements })
 function bounded(structured: Structured, { engine }: StructuredOptions): Structured {
   const size =
     structured.type === 'json'
@@ -79,17 +72,41 @@ function bounded(structured: Structured, { engine }: StructuredOptions): Structu
 
 function formatOf(rule: Rule, options: StructuredOptions): Format {
   if (rule.type === 'whole') return contentOf(rule.content)
-  const tags = rule.tags.map((tag) => tagOf(tag, options.stops ?? []))
-  const only = { type: 'tags_with_separator', tags, separator: '', at_least_one: true, stop_after_first: rule.one }
-  if (rule.otherwise) return { type: 'or', elements: [only, contentOf(rule.otherwise)] }
-  if (rule.must) return only
+  if (rule.otherwise) return { type: 'or', elements: [only(rule, options), contentOf(rule.otherwise)] }
+  if (rule.must) return only(rule, options)
+  const tags = rule.tags.map((tag) => tagOf(tag, options, ''))
   const triggers = triggersOf(rule.tags, options.control)
   return { type: 'triggered_tags', triggers, tags, at_least_one: false, stop_after_first: rule.one }
 }
-function tagOf({ begin, content, end }: Tag, stops: readonly string[]): Format {
-  const stop = stops.find((name) => name !== '' && end.endsWith(name))
+/** Tags that may come before the one that ends the turn. Older servers know no repetition in the middle of a sequence. */
+const mostBefore = 4
+/** One tag or more, and no text. */
+function only({ tags, one }: Rule & { type: 'tags' }, options: StructuredOptions): Format {
+  const final = tags.filter((tag) => stopOf(tag, options) !== undefined)
+  const all = (list: readonly Tag[], behind: string): Format[] => list.map((tag) => tagOf(tag, options, behind))
+  if (final.length === 0 || one)
+    return {
+      type: 'tags_with_separator',
+      tags: all(tags, one ? '' : '\n'),
+      separator: '',
+      at_least_one: true,
+      stop_after_first: one,
+    }
+  // Where calls end the turn, whatever else there is only leads up to one.
+  const before = tags.filter((tag) => !final.includes(tag))
+  const perhaps: Format = { type: 'or', elements: [...all(before, ''), nothing] }
+  const leading = before.length > 0 ? Array.from({ length: mostBefore }, () => perhaps) : []
+  return sequence(...leading, { type: 'or', elements: all(final, '') })
+}
+const stopOf = ({ end }: Tag, { stops = [] }: StructuredOptions): string | undefined =>
+  stops.find((name) => name !== '' && end.endsWith(name))
+/** `behind`: what may stand behind it. */
+function tagOf(tag: Tag, options: StructuredOptions, behind: string): Format {
+  const { begin, content, end } = tag
+  const stop = stopOf(tag, options)
   // The token that ends the turn is text to some servers and the end of the grammar to others.
-  const ends = stop === undefined ? end : [end, end.slice(0, -stop.length)]
+  const ends =
+    stop !== undefined ? [end, end.slice(0, -stop.length)] : behind !== '' && end !== '' ? [end, end + behind] : end
   return { type: 'tag', begin, content: contentOf(content), end: ends }
 }
 function contentOf(content: Content): Format {
@@ -109,13 +126,22 @@ function contentOf(content: Content): Format {
         ? { type: 'qwen_xml_parameter', json_schema: content.schema }
         : { type: 'json_schema', style: 'glm_xml', json_schema: content.schema }
     case 'sequence':
-      return {
-        type: 'sequence',
-        elements: content.parts.map((part) =>
-          typeof part === 'string' ? { type: 'const_string', value: part } : contentOf(part),
-        ),
-      }
+      return sequence(...partsOf(content.parts))
   }
+}
+/** Text ends with the words that follow it. */
+function partsOf(parts: readonly (string | Content)[]): Format[] {
+  const out: Format[] = []
+  for (const [n, part] of parts.entries()) {
+    const [before, next] = [parts[n - 1], parts[n + 1]]
+    const open = typeof before === 'object' && before.type === 'text'
+    if (typeof part === 'string') {
+      if (!open) out.push({ type: 'const_string', value: part })
+    } else if (part.type === 'text' && typeof next === 'string')
+      out.push({ type: 'tag', begin: '', content: contentOf(part), end: next })
+    else out.push(contentOf(part))
+  }
+  return out
 }
 /** A client's grammar in the one syntax that every version of both servers reads. */
 const grammarOf = (content: Content): string => gbnfOf({ after: undefined, rule: { type: 'whole', content } })

@@ -12,7 +12,8 @@ import type { Settings } from '../protocol/request.ts'
 import { Arrivals } from '../turn/arrivals.ts'
 import type { Chain } from '../turn/chain.ts'
 import type { Call, Chunk, Constraint, Description, Engine, Prompt } from '../turn/ports.ts'
-import { checkConstraint, type Structured, structuredOf } from './structured.ts'
+import { grammarOptions, Holder } from './grammar-hold.ts'
+import { type Structured, structuredOf } from './structured.ts'
 import { VllmStream } from './vllm-stream.ts'
 import { isRecord, parsed } from './wire-refusal.ts'
 import { bodyOf, boundOf, exchange, isIds, objectOf, samplingOf, saltOf, Told, tokenWire, who } from './wire-tokens.ts'
@@ -20,6 +21,7 @@ import { type Answer, type Exchange, Wire } from './wire.ts'
 
 export const vllmOptions = z.strictObject({
   ...tokenWire,
+  ...grammarOptions,
   /** The server's name of the model, or of an adapter. Default: the one it was started with. */
   model: z.string().min(1).max(256).optional(),
   /**
@@ -32,6 +34,10 @@ export type VllmInput = z.input<typeof vllmOptions>
 type VllmOptions = z.output<typeof vllmOptions>
 
 type Door = 'generate' | 'completions'
+/** Of a call what its request is made of. */
+type Asked = Pick<Call, 'id' | 'settings' | 'principal' | 'generate' | 'chain'>
+/** The server itself begins the rule behind the reasoning. */
+const gated = 'gated'
 const paths: Readonly<Record<Door, string>> = { generate: '/inference/v1/generate', completions: '/v1/completions' }
 /** Answers of a server that has no such endpoint, or has it switched off. */
 const closed = new Set([403, 404, 405, 501])
@@ -44,6 +50,7 @@ export class VllmEngine implements Engine {
   readonly takes = 'tokens'
   readonly #options: VllmOptions
   readonly #wire: Wire
+  readonly #holder: Holder<Structured>
   /** Decided once, and again after a connection was lost: the server may be another one. */
   #door: Promise<Door> | undefined = undefined
   #context: number | undefined
@@ -53,6 +60,15 @@ export class VllmEngine implements Engine {
     this.#options = options
     this.id = id
     this.#context = options.context
+    this.#holder = new Holder(id, options.grammars, (rule, { control, ends, opened, way }) =>
+      structuredOf(rule, {
+        engine: id,
+        control: control && ((name) => control(name) !== undefined),
+        stops: ends,
+        opened,
+        gated: way === gated,
+      }),
+    )
     const { apiKey, headers } = options
     this.#wire = new Wire({
       ...options,
@@ -61,14 +77,14 @@ export class VllmEngine implements Engine {
     })
     this.#wire.pool.on('disconnect', () => (this.#door = undefined))
   }
-  admit(settings: Settings, _: Chain, constraint?: Constraint): void {
+  admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
     if ((settings.top_logprobs ?? 0) > 0)
       throw new ApiError(
         'unsupported_by_engine',
         `The engine '${this.id}' gives no log probabilities yet.`,
         'top_logprobs',
       )
-    if (constraint) checkConstraint(constraint, this.id)
+    this.#holder.admit(settings, chain, constraint)
   }
   generate(call: Call): AsyncIterable<Chunk> {
     const { prompt } = call
@@ -214,15 +230,16 @@ export class VllmEngine implements Engine {
     )
   }
   /** The request's bytes: those of earlier turns are used as they are. */
-  body(call: Pick<Call, 'id' | 'settings' | 'principal' | 'generate'>, prompt: Prompt, door: Door): readonly Buffer[] {
+  body(call: Asked, prompt: Prompt, door: Door): readonly Buffer[] {
     const { settings } = call
     const bound = call.generate ? boundOf(settings, prompt.run.length, this.#context) : 1
+    const held = call.generate ? this.#structured(call, prompt, door) : {}
     const sampling = {
       ...samplingOf(settings, this.#options.sampling),
       // Left out, it would be 16 on older servers.
       max_tokens: bound,
       stop_token_ids: prompt.stops,
-      ...(call.generate ? this.#structured(prompt, door) : {}),
+      ...held,
     }
     const request = {
       ...this.#named,
@@ -237,18 +254,13 @@ export class VllmEngine implements Engine {
       ...request,
       // Text is not wanted, so none is made. Reasoning, where there is some, is part of the rule.
       sampling_params: { ...sampling, detokenize: false },
-      ...(prompt.constraint && call.generate ? { reasoning_ended: true } : {}),
+      ...(held.structured_outputs === undefined ? {} : { reasoning_ended: true }),
     })
   }
-  #structured({ constraint, tokenizer, stops }: Prompt, door: Door): { structured_outputs?: unknown } {
-    if (!constraint) return {}
-    const structured = structuredOf(constraint, {
-      engine: this.id,
-      control: (name) => tokenizer.control(name) !== undefined,
-      stops: stops.flatMap((id) => tokenizer.nameOf(id) ?? []),
-      gated: door === 'completions' && this.#options.reasoningParser,
-    })
-    return { structured_outputs: spell(structured) }
+  #structured(call: Asked, prompt: Prompt, door: Door): { structured_outputs?: unknown } {
+    const way = door === 'completions' && this.#options.reasoningParser ? gated : ''
+    const structured = this.#holder.of(call, prompt, way)
+    return structured ? { structured_outputs: spell(structured) } : {}
   }
 }
 function spell(structured: Structured): Record<string, unknown> {

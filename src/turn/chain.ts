@@ -30,6 +30,8 @@ export type Encoded = {
   readonly prompt: TokenRun
   /** The place in `prompt` where what opens the model's turn begins. */
   readonly opens: number
+  /** It goes on from `cached` without taking anything of it back: what stands in front stays as it was. */
+  readonly grew: boolean
   /** What the codec must know to go on; its own affair. */
   readonly state: unknown
   /** Where this prompt left the one that `cached` stands for; undefined where it only grew. */

@@ -278,7 +278,8 @@ async function speak(
     const reason: unknown = stop.signal.aborted ? stop.signal.reason : e
     if (!(reason instanceof Halt)) throw reason
     ending = reason.ending
-    if (between === false && !reason.discard) end = voice.all
+    // Of what was held back nothing is said; but it may have been the beginning of something else.
+    if (between === false && !reason.discard) end = voice.rest('length').find((d) => d.type === 'end')?.at ?? voice.all
     output.breakOff(reason.discard)
   }
   if (ending !== 'interrupted' && ending !== 'cancelled') output.endOpen(ending === 'stop')

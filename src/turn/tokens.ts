@@ -122,7 +122,7 @@ export class TokenRun {
   }
   #into(all: Uint32Array): void {
     const { base, ids } = this.#buffers
-    base?.#into(all)
+    if (base) base.#into(all)
     all.set(ids.subarray(0, this.#own), base?.length ?? 0)
   }
   #within(buffers: Buffers): boolean {

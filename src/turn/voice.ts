@@ -4,6 +4,7 @@ import { ApiError } from '../protocol/errors.ts'
 import type { Settings } from '../protocol/request.ts'
 import type { Chain, Generated } from './chain.ts'
 import type { Chunk, Codec, Constraint, Decoder, Delta, Encoded, Finish, Model, Prompt } from './ports.ts'
+import type { TokenRun } from './tokens.ts'
 
 /** Everything of one generation that is about tokens; for engines of items it only passes on. */
 export class Voice {
@@ -16,6 +17,7 @@ export class Voice {
   #encoded: Encoded | undefined = undefined
   #decoder: Decoder | undefined = undefined
   #stopped = false
+  #common = 0
 
   constructor(model: Model, chain: Chain, settings: Settings, constraint: Constraint | undefined) {
     this.#codec = model.codec
@@ -28,8 +30,10 @@ export class Voice {
   /** Encodes what is new; a promise where that takes long. Throws context_length_exceeded. */
   encode(): void | Promise<void> {
     if (!this.#codec) return undefined
+    // Asked for first: encoding anew forgets it.
+    const known = this.#chain.warm(this.#engine)?.at.generated?.run
     const encoded = encodeChain(this.#chain, this.#settings, this.#codec)
-    return encoded instanceof Promise ? encoded.then((e) => this.#open(e)) : this.#open(encoded)
+    return encoded instanceof Promise ? encoded.then((e) => this.#open(e, known)) : this.#open(encoded, known)
   }
   /** What was encoded; undefined for engines of items. */
   get encoded(): Encoded | undefined {
@@ -41,7 +45,7 @@ export class Voice {
     if (!codec || !run) return undefined
     return {
       run,
-      common: this.#chain.warm(this.#engine)?.at.generated?.run?.common(run) ?? 0,
+      common: this.#common,
       tokenizer: codec.tokenizer,
       stops: codec.stops,
       constraint: this.#constraint,
@@ -84,7 +88,7 @@ export class Voice {
     return this.#decoder?.ids.length ?? 0
   }
 
-  #open(encoded: Encoded): void {
+  #open(encoded: Encoded, known: TokenRun | undefined): void {
     const { length } = encoded.prompt
     if (this.#context !== undefined && length >= this.#context)
       throw new ApiError(
@@ -93,6 +97,7 @@ export class Voice {
         'input',
       )
     this.#encoded = encoded
+    this.#common = known?.common(encoded.prompt) ?? 0
     this.#decoder = this.#codec?.decoder(this.#settings, this.#chain)
   }
 }
@@ -106,7 +111,9 @@ export function encodeChain(chain: Chain, settings: Settings, codec: Codec): Enc
 }
 function keep(chain: Chain, encoded: Encoded): Encoded {
   chain.encoded = encoded
-  // Memos in other buffers than these would hold those in memory for as long as the conversation lives.
+  // Memos of a prompt that was taken back would hold its memory for as long as the conversation lives. One that only grew
+  // into a fork leaves them: the next fork goes on from there too.
+  if (encoded.grew) return encoded
   for (let link = chain.parent; link; link = link.parent) {
     if (link.encoded && !link.encoded.prompt.shares(encoded.prompt)) link.encoded = undefined
     if (link.generated?.run && !link.generated.run.shares(encoded.prompt)) link.generated.run = undefined

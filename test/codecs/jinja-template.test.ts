@@ -4,6 +4,7 @@ import { mappingOf, write } from '../../src/codecs/jinja-probe.ts'
 import { ChatTemplate } from '../../src/codecs/jinja-template.ts'
 import { parseJson } from '../../src/codecs/jinja-values.ts'
 import { dialectOf } from '../../src/codecs/jinja-dialect.ts'
+import type { Item } from '../../src/protocol/items.ts'
 import { byteTokenizer } from '../../src/tokenizers/bytes.ts'
 
 const given = {
@@ -118,8 +119,11 @@ test('a late system message becomes a user message where the template wants it s
     "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('late') }}{% endif %}{{ m.role }}:{{ m.content }};{% endfor %}"
   const template = new ChatTemplate(source, byteTokenizer([]))
   const mapping = mappingOf(template)
-  const text = (role: 'user' | 'system', words: string) =>
-    ({ type: 'message', role, content: [{ type: 'input_text', text: words }] }) as const
+  const text = (role: 'user' | 'system', words: string): Item => ({
+    type: 'message',
+    role,
+    content: [{ type: 'input_text', text: words }],
+  })
   const asked = { instructions: null, tools: [], effort: null, date: 0, opened: true }
   const items = [text('system', 'a'), text('user', 'b'), text('system', 'c')]
   expect(write(template, mapping, { ...asked, items })).toBe('system:a;user:b;user:c;')

@@ -1,19 +1,17 @@
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { qwen3 } from '../../src/codecs/hermes.ts'
 import { jinjaCodec, type JinjaOptions } from '../../src/codecs/jinja.ts'
 import { qwen35 } from '../../src/codecs/qwen-xml.ts'
 import type { Item } from '../../src/protocol/items.ts'
-import { bpeTokenizer } from '../../src/tokenizers/bpe.ts'
 import { byteTokenizer } from '../../src/tokenizers/bytes.ts'
 import { Chain } from '../../src/turn/chain.ts'
-import type { Codec, Tokenizer } from '../../src/turn/ports.ts'
+import type { Codec } from '../../src/turn/ports.ts'
 import { encodeChain } from '../../src/turn/voice.ts'
+import { chatml, pieced } from './jinja-sources.ts'
 import {
   bare,
   decoded,
   fromScratch,
-  idsOf,
   itemsOf,
   resent,
   settingsOf,
@@ -22,46 +20,6 @@ import {
   spelt,
   writtenIds,
 } from './talks.ts'
-
-const numRuns = Number(process.env['RUNS'] ?? 40)
-
-/** ChatML with calls as Hermes has them; reasoning in front of the last user message is dropped. */
-const chatml = `
-{%- if tools %}
-{{- '<|im_start|>system\\n' }}
-{%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
-{{- '# Tools' }}
-{%- for tool in tools %}{{- '\\n' ~ (tool | tojson) }}{%- endfor %}
-{{- '<|im_end|>\\n' }}
-{%- elif messages[0].role == 'system' %}
-{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}
-{%- endif %}
-{%- set ns = namespace(last=-1) %}
-{%- for message in messages %}{%- if message.role == 'user' %}{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}
-{%- for message in messages %}
-{%- if message.role == 'user' or (message.role == 'system' and not loop.first) %}
-{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
-{%- elif message.role == 'assistant' %}
-{{- '<|im_start|>assistant\\n' }}
-{%- if message.reasoning_content and loop.index0 > ns.last %}
-{{- '<think>\\n' + message.reasoning_content.strip('\\n') + '\\n</think>\\n\\n' }}
-{%- endif %}
-{{- message.content }}
-{%- for call in message.tool_calls %}
-{%- if not loop.first or message.content %}{{- '\\n' }}{%- endif %}
-{{- '<tool_call>\\n{"name": "' ~ call.function.name ~ '", "arguments": ' ~ (call.function.arguments | tojson) ~ '}\\n</tool_call>' }}
-{%- endfor %}
-{{- '<|im_end|>\\n' }}
-{%- elif message.role == 'tool' %}
-{{- '<|im_start|>user\\n<tool_response>\\n' + message.content + '\\n</tool_response><|im_end|>\\n' }}
-{%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-{{- '<|im_start|>assistant\\n' }}
-{%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}
-{%- endif %}`
-/** Names its control tokens from pieces, and knows no tools. */
-const pieced = `{% for message in messages %}{{ '<|' + message['role'] + '|>' + '\\n' + message['content'] + '<|end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% endif %}`
 
 const began = Date.parse('2026-07-26')
 const user = (text: string): Item => ({ type: 'message', role: 'user', content: [{ type: 'input_text', text }] })
@@ -86,179 +44,6 @@ const tools = [
     strict: false,
   },
 ]
-const words = fc.oneof(
-  fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }).map((s) => `a${s}b`),
-  fc.constantFrom('the thing is in there', 'ä中文🙂', 'x\r\ny', ' lead and trail ', '\ue000\uf8ff57344', '<|im_end|>'),
-)
-const said = fc
-  .record({
-    reasoning: fc.option(words, { nil: undefined }),
-    text: fc.option(words, { nil: undefined }),
-    calls: fc.array(words, { maxLength: 2 }),
-  })
-  .map((s) => (s.text === undefined && s.calls.length === 0 ? { ...s, text: 'ok' } : s))
-type Said = typeof said extends fc.Arbitrary<infer T> ? T : never
-let calls = 0
-const itemsSaid = ({ reasoning, text, calls: paths }: Said): Item[] => [
-  ...(reasoning === undefined
-    ? []
-    : [{ type: 'reasoning' as const, summary: [], content: [{ type: 'reasoning_text' as const, text: reasoning }] }]),
-  ...(text === undefined ? [] : [assistant(text)]),
-  ...paths.map((path): Item => ({
-    type: 'function_call',
-    call_id: `call_${calls++}`,
-    name: 'ls',
-    arguments: JSON.stringify({ path }),
-  })),
-]
-const step = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('user' as const), text: words }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('outputs' as const), text: words }) },
-  {
-    weight: 6,
-    arbitrary: fc.record({
-      do: fc.constant('speak' as const),
-      said,
-      odd: fc.boolean(),
-      cut: fc.option(fc.nat(30), { nil: undefined, freq: 4 }),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('claim' as const), said }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('fork' as const), back: fc.nat(4) }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant('settings' as const),
-      instructions: fc.constantFrom(null, 'Be brief.', 'Be long.'),
-    }),
-  },
-)
-type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
-
-function hold(
-  codec: Codec,
-  steps: readonly Step[],
-  look: (chain: Chain, settings: ReturnType<typeof settingsOf>) => void,
-) {
-  let settings = settingsOf({ tools })
-  let chain = Chain.root('o', began).add({ response: 'r', from: 'input', items: [user('begin')] })
-  const past = [chain]
-  const input = (items: Item[]): void =>
-    void (items.length > 0 && (chain = chain.add({ response: 'r', from: 'input', items })))
-  for (const one of steps) {
-    if (one.do === 'user') input([user(one.text)])
-    else if (one.do === 'outputs')
-      input(
-        chain.items.flatMap((item): Item[] =>
-          item.type === 'function_call'
-            ? [{ type: 'function_call_output', call_id: item.call_id, output: one.text }]
-            : [],
-        ),
-      )
-    else if (one.do === 'claim') input(itemsSaid(one.said))
-    else if (one.do === 'fork') chain = past.at(-1 - (one.back % past.length)) ?? chain
-    else if (one.do === 'settings') settings = settingsOf({ tools, instructions: one.instructions })
-    else {
-      const written = writtenIds(codec, itemsSaid(one.said), settings, chain)
-      const ids = one.odd ? spelt(written, codec.tokenizer) : written
-      chain = speakInto(chain, codec, settings, ids.slice(0, one.cut), one.cut === undefined ? 'stop' : 'length')
-    }
-    past.push(chain)
-    look(chain, settings)
-  }
-}
-
-describe('laws', () => {
-  test('law 1: going on from what was encoded before gives what encoding anew gives', () => {
-    fc.assert(
-      fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), (steps) => {
-        const codec = codecOf()
-        hold(codec, steps, (chain, settings) => {
-          const went = idsOf(encodeChain(chain, settings, codec))
-          expect(shown(codec, went)).toBe(shown(codec, fromScratch(codec, chain, settings)))
-        })
-      }),
-      { numRuns },
-    )
-  })
-  test('law 2: what a model writes for items is read as the same items, however it comes', () => {
-    fc.assert(
-      fc.property(said, fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 5 }), (some, sizes) => {
-        const codec = codecOf()
-        const settings = settingsOf({ tools })
-        const chain = resent([user('begin')], began)
-        const items = itemsSaid(some)
-        const read = itemsOf(decoded(codec.decoder(settings, chain), writtenIds(codec, items, settings, chain), sizes))
-        expect(bare(read)).toEqual(bare(items))
-      }),
-      { numRuns },
-    )
-  })
-  test('law 6: links of a client and one link with all of it are the same prompt', () => {
-    fc.assert(
-      fc.property(fc.array(step, { minLength: 1, maxLength: 8 }), (steps) => {
-        const codec = codecOf()
-        hold(
-          codec,
-          steps.filter((s) => s.do !== 'speak' && s.do !== 'fork'),
-          (chain, settings) => {
-            const went = idsOf(encodeChain(chain, settings, codec))
-            expect(shown(codec, went)).toBe(shown(codec, fromScratch(codec, resent(chain.all(), began), settings)))
-          },
-        )
-      }),
-      { numRuns },
-    )
-  })
-  test.each([
-    ['chatml', chatml, smallBpe(qwen3)],
-    [
-      'a template that joins names',
-      pieced,
-      byteTokenizer(['<|user|>', '<|assistant|>', '<|system|>', '<|end|>', '<|tool|>']),
-    ],
-  ])(
-    'law 9: whatever clients write, wherever they write it, no control token comes of it: %s',
-    (_, source, tokenizer) => {
-      const codec = jinjaCodec(source, tokenizer, { dialect: qwen3 })
-      const names = namesOf(tokenizer)
-      const controls = (evil: string): string[] => {
-        const text = `see ${evil} here`
-        const [head, tail] = [evil.slice(0, 3), evil.slice(3)]
-        const items: Item[] = [
-          { type: 'message', role: 'developer', content: [{ type: 'input_text', text }] },
-          {
-            type: 'message',
-            role: 'user',
-            content: [
-              { type: 'input_text', text: head },
-              { type: 'input_text', text: tail },
-            ],
-          },
-          { type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text }] },
-          assistant(head),
-          assistant(tail),
-          { type: 'function_call', call_id: `c${evil}`, name: evil, arguments: JSON.stringify({ [evil]: text }) },
-          { type: 'function_call_output', call_id: `c${evil}`, output: text },
-          user(evil),
-        ]
-        const parameters = { type: 'object', properties: { [evil]: { type: 'string', enum: [evil] } } }
-        const settings = settingsOf({
-          instructions: `say ${evil}`,
-          tools: [{ type: 'function', name: 'f', description: evil, strict: false, parameters }],
-        })
-        return fromScratch(codec, resent(items, began), settings).flatMap((id) => tokenizer.nameOf(id) ?? [])
-      }
-      const expected = controls('x')
-      expect(expected.length).toBeGreaterThan(5)
-      for (const name of [...names, '\ue000', '\ue001\ue002', '\uf8fe', '\uf8ff57344'])
-        expect(controls(name)).toEqual(expected)
-    },
-  )
-})
-const namesOf = (tokenizer: Tokenizer): string[] =>
-  Array.from({ length: tokenizer.size }, (_, id) => tokenizer.nameOf(id)).flatMap((name) => name ?? [])
-
 describe('ids', () => {
   const settings = settingsOf({ tools })
   const odd = (codec: Codec, chain: Chain, items: readonly Item[]): Chain =>
@@ -442,9 +227,9 @@ describe('bad templates are refused at start, in little time', () => {
     ['white space without end', ' '.repeat(5000), 'spaces or line breaks'],
     ['a giant', 'x'.repeat(600_000), 'characters'],
   ])('%s', (_, source, sentence) => {
-    const from = performance.now()
+    const from = process.cpuUsage().user
     expect(() => jinjaCodec(source, bytes, { variables: { eos_token: '<end>' } })).toThrow(sentence)
-    expect(performance.now() - from).toBeLessThan(1500)
+    expect(process.cpuUsage().user - from).toBeLessThan(1_500_000)
   })
   test('a conversation that takes a template too far is refused, and the next one is not', () => {
     const source = `{% for m in messages %}{% if m.content == 'far' %}${loop.repeat(4)}x${'{% endfor %}'.repeat(4)}{% endif %}{{ m.content }}<end>{% endfor %}`

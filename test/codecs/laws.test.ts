@@ -255,7 +255,7 @@ describe.each(rows)('$golden', ({ family }) => {
           const decoder = codec.decoder(settings, chain)
           const all = codec.tokenizer.decode(ids)
           if (all.includes('\ufffd')) return
-          const spoken = [...all].flatMap((char) => [...decoder.push({ text: char })])
+          const spoken = Array.from(all).flatMap((char) => [...decoder.push({ text: char })])
           expect(loose(itemsOf([...spoken, ...decoder.end('stop')]))).toEqual(whole)
         },
       ),

@@ -8,6 +8,7 @@ const control: Record<string, number> = {
   '<tool_call>': 7,
   '</tool_call>': 8,
   '</think>': 9,
+  '<think>': 15,
   '<|call|>': 10,
   '<arg_key>': 11,
   '</arg_key>': 12,
@@ -72,12 +73,6 @@ describe.each(ways)('tags matched %s', (_, options) => {
     expect(g.accepts(`${written('b')} and ${written('a')}`)).toBe(true)
     expect(g.accepts(`text ${written('b')}`)).toBe(false)
     expect(g.accepts('')).toBe(false)
-    const thinking = tags([call('a')], {}, '</think>')
-    expect(tagTriggers(thinking)).toEqual(['</think>'])
-    const behind = grammar(thinking, { ...options, lazy: true })
-    expect(behind.accepts(`</think>\n\ntext ${written('a')}`)).toBe(true)
-    expect(behind.accepts(`text ${written('a')}`)).toBe(false)
-    expect(grammar(thinking, options).accepts(`text ${written('a')}`)).toBe(true)
     expect(tagTriggers(tags([call('a')], { must: true }))).toEqual([])
   })
   it('keeps text from holding what ends it, whatever it repeats', () => {
@@ -107,6 +102,14 @@ describe('control tokens', () => {
     expect(g.accepts('<tool_call>f {"n":1}<|call|>')).toBe(false)
     const text = grammar(tags([{ ...tag, content: { type: 'text' } }], { must: true }), options)
     expect(text.accepts('<tool_call>f any < thing')).toBe(true)
+  })
+  it('that end a turn are never wanted inside of it as tokens, which no engine would sample', () => {
+    const tag: Tag = { begin: '<|im_end|><tool_call>', content: { type: 'text' }, end: '</s></tool_call>' }
+    const ids = new Map(Object.entries({ ...control, '<|im_end|>': 20, '</s>': 21 }))
+    const made = gbnfOf(tags([tag], { must: true }), { control: (name) => ids.get(name), stops: [7] })
+    expect([...made.matchAll(/<\[(\d+)\]>/g)].map(([, id]) => Number(id))).not.toContain(20)
+    expect(made).not.toMatch(/<\[(7|20|21)\]>/)
+    expect(made).toContain('<[8]>')
   })
   it('of several kinds are kept out of free text by their names', () => {
     const list: Tag[] = [call('a'), { begin: '<arg_key>x', content: { type: 'text' }, end: '</arg_key>' }]
@@ -169,6 +172,42 @@ describe('contents', () => {
     expect(g.accepts(`f${pair('q', '', '')}</tool_call>`)).toBe(true)
     expect(g.accepts(`f${pair('q', '', '')}${pair('n', 'x', '')}</tool_call>`)).toBe(false)
     expect(g.accepts(`f${pair('n', '1', '')}</tool_call>`)).toBe(false)
+  })
+})
+
+describe.each(ways)('reasoning in front of a rule, matched %s', (_, options) => {
+  const plain = tags([call('a')], {}, '</think>')
+  const json: Constraint = { after: '</think>', rule: { type: 'whole', content: { type: 'json', schema: object } } }
+  it('may be left out, and then the rule holds from the first token on', () => {
+    expect(tagTriggers(plain)).toEqual([])
+    const g = grammar(json, options)
+    expect(g.accepts('{"n":1}')).toBe(true)
+    expect(g.accepts('<think>\nany {"x": 1} < thing\n</think>\n\n{"n":1}')).toBe(true)
+    expect(g.accepts('\n<think></think>{"n":1}')).toBe(true)
+    expect(g.accepts('text {"n":1}')).toBe(false)
+    expect(g.accepts('text</think>{"n":1}')).toBe(false)
+    expect(g.accepts('<think>text{"n":1}')).toBe(false)
+    expect(g.accepts('<think>x</think>{"n":"x"}')).toBe(false)
+    const called = grammar(plain, options)
+    expect(called.accepts(`text ${written('a')}`)).toBe(true)
+    expect(called.accepts(`<think>hm</think>\n\n${written('a')}`)).toBe(true)
+    expect(called.accepts(`<think>hm</think>${written('b')}`)).toBe(false)
+    expect(called.accepts(written('b'))).toBe(false)
+  })
+  it('goes on where the prompt has begun it', () => {
+    const g = grammar(json, { ...options, opened: true })
+    expect(g.accepts('hm\n</think>\n\n{"n":1}')).toBe(true)
+    expect(g.accepts('{"n":1}')).toBe(false)
+    expect(g.accepts('</think>{"n":1}</think>')).toBe(false)
+  })
+  it('hides no call, which would be read as one', () => {
+    for (const opened of [true, false]) {
+      const g = grammar(plain, { ...options, opened })
+      const begin = opened ? '' : '<think>'
+      expect(g.accepts(`${begin}hm </think>`)).toBe(true)
+      expect(g.accepts(`${begin}hm ${written('b')}</think>`)).toBe(false)
+    }
+    expect(grammar(plain, { ...options, opened: true }).accepts(`hm ${written('a')}</think>`)).toBe(false)
   })
 })
 

@@ -52,7 +52,7 @@ export const tools: unknown[] = [
   { type: 'custom', name: 'raw', description: 'Takes text.' },
 ]
 
-type Item = { readonly type?: string; readonly [field: string]: unknown }
+export type Item = { readonly type?: string; readonly role?: string; readonly [field: string]: unknown }
 /** What a client sends next: outputs for the calls it got, or the user's next words. */
 function answer(step: Step, last: WireResponse | undefined): Item[] {
   const outputs = (last?.output ?? []).flatMap((item): Item[] => {
@@ -74,13 +74,14 @@ function resent(item: Item, { strip, sealedOnly }: Step): Item {
   return kept
 }
 
-/** Holds the conversation and returns how many turns it had. */
+/** Holds the conversation and returns it, as a client has it at the end; `after` is called behind every turn. */
 export async function hold(
   socket: Socket,
   steps: readonly Step[],
   how: 'delta' | 'full',
   extra: object = {},
-): Promise<void> {
+  after: () => unknown = () => undefined,
+): Promise<Item[]> {
   let last: WireResponse | undefined
   let history: Item[] = []
   for (const step of steps) {
@@ -100,5 +101,7 @@ export async function hold(
     if (response?.status !== 'completed') throw new Error(`turn failed: ${JSON.stringify(error ?? response)}`)
     last = response
     history = [...history, ...response.output.map((item) => resent(item, step))]
+    await after()
   }
+  return history
 }

@@ -5,11 +5,13 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { SimulatedProbe } from '../../src/engines/simulated.ts'
 import { rows } from '../codecs/families.ts'
 import { smallBpe, smallBpeJson } from '../codecs/talks.ts'
-import { startTestServer, type TestServer } from '../wire/server.ts'
+import type { Tokenizer } from '../../src/turn/ports.ts'
+import { eventually, startTestServer, type TestServer } from '../wire/server.ts'
+import type { WireResponse } from '../wire/socket.ts'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { conversations, hold, type Said, type Step } from './conversations.ts'
+import { conversations, hold, type Said, type Step, tools } from './conversations.ts'
 
 const numRuns = Number(process.env['RUNS'] ?? 20)
 const folder = mkdtempSync(join(tmpdir(), 'continuo-tokens-'))
@@ -47,6 +49,11 @@ function vocabularyOf(codec: string): string {
   writeFileSync(path, JSON.stringify(smallBpeJson(family)))
   written.set(codec, path)
   return path
+}
+function smallBpeOf(codec: string): Tokenizer {
+  const family = rows.find((row) => row.family.name === codec)?.family
+  if (!family) throw new Error(`no family ${codec}`)
+  return smallBpe(family)
 }
 const names = [...new Set(rows.map((row) => row.family.name))]
 
@@ -92,9 +99,7 @@ describe.each(names)('%s', (codec) => {
   }, 120_000)
   // Inside what the model wrote itself the canonical form may have other markers and line breaks than it chose.
   test('law 6: without an index it gets the same words', async () => {
-    const family = rows.find((row) => row.family.name === codec)?.family
-    if (!family) throw new Error(`no family ${codec}`)
-    const tokenizer = smallBpe(family)
+    const tokenizer = smallBpeOf(codec)
     const words = (prompts: readonly (readonly number[] | undefined)[]): string[] =>
       prompts.map((ids) =>
         tokenizer.decode((ids ?? []).filter((id) => tokenizer.nameOf(id) === undefined)).replaceAll(/\s/g, ''),
@@ -113,6 +118,39 @@ describe.each(names)('%s', (codec) => {
               const said = text.replaceAll(/\s/g, '')
               expect(prompt.includes(said)).toBe(delta[n]?.includes(said))
             }
+      }),
+      runs,
+    )
+  }, 120_000)
+  test('law 6: a history that was edited is rendered from the edit on, and nothing of the old one is left', async () => {
+    const edit = fc.record({ at: fc.nat(20), how: fc.constantFrom('text' as const, 'drop' as const) })
+    await fc.assert(
+      fc.asyncProperty(conversations, fc.array(edit, { minLength: 1, maxLength: 3 }), async (steps, edits) => {
+        const server = await speaking(
+          codec,
+          [...steps, ...edits].map((s) => ('said' in s ? s.said : { reasoning: undefined, text: 'ok', calls: [] })),
+        )
+        try {
+          const history = await hold(await server.socket(), steps, 'full')
+          for (const [n, { at, how }] of edits.entries()) {
+            const place = at % Math.max(1, history.length)
+            const secret = `edited ${n}`
+            const words = { type: 'message', role: 'user', content: secret }
+            history.splice(place, how === 'drop' ? 2 : 1, ...(how === 'drop' ? [] : [words]))
+            if (!history.some((item) => item.role === 'user'))
+              history.push({ type: 'message', role: 'user', content: 'on' })
+            const { json } = await server
+              .http()
+              .post('/v1/responses', { model: 'm', store: false, tools, input: history })
+            expect((json as WireResponse).status).toBe('completed')
+            const ids = server.probe.got.at(-1)?.ids ?? []
+            if (how === 'text') expect(smallBpeOf(codec).decode(ids)).toContain(secret)
+          }
+          // The server renders every prompt anew as well, and compares: see the shadow check in wire/server.ts.
+          await eventually(() => expect(server.app.counts().shadowChecks).toBeGreaterThan(0))
+        } finally {
+          await server.close()
+        }
       }),
       runs,
     )

@@ -12,6 +12,8 @@ export type TinyOptions = {
   readonly arch?: 'qwen3' | 'llama' | 'gemma3'
   readonly layers?: number
   readonly width?: number
+  /** Of attention. One is the fastest over long prompts. */
+  readonly heads?: number
   readonly context?: number
   readonly seed?: number
   /** Default: `tinyTokenizer()`. */
@@ -164,8 +166,12 @@ class Gguf {
 
 type Tensor = { readonly name: string; readonly shape: readonly number[]; readonly data: Buffer }
 
-function tensorsOf(arch: string, layers: number, width: number, vocab: number, next: () => number): Tensor[] {
-  const [heads, shared] = [4, 2]
+type Shape = { readonly layers: number; readonly width: number; readonly heads: number }
+/** Heads that keys and values have. */
+const sharedOf = (heads: number): number => Math.ceil(heads / 2)
+
+function tensorsOf(arch: string, { layers, width, heads }: Shape, vocab: number, next: () => number): Tensor[] {
+  const shared = sharedOf(heads)
   const head = width / heads
   const out: Tensor[] = []
   const add = (name: string, shape: number[], fill: () => number): void => {
@@ -203,9 +209,9 @@ function tensorsOf(arch: string, layers: number, width: number, vocab: number, n
 
 /** The file's bytes. */
 export function tinyGguf(options: TinyOptions = {}): Buffer {
-  const { arch = 'qwen3', layers = 2, width = 64, context = 32_768, seed = 1, pre, template } = options
+  const { arch = 'qwen3', layers = 2, width = 64, heads = 4, context = 32_768, seed = 1, pre, template } = options
   const { tokens, types, merges } = vocabularyOf(options.tokenizer ?? tinyTokenizer(), options.vocab)
-  const tensors = tensorsOf(arch, layers, width, tokens.length, normals(seed))
+  const tensors = tensorsOf(arch, { layers, width, heads }, tokens.length, normals(seed))
   const idOf = (token: string): number | undefined => {
     const id = tokens.indexOf(token)
     return id < 0 ? undefined : id
@@ -220,15 +226,15 @@ export function tinyGguf(options: TinyOptions = {}): Buffer {
     [`${arch}.context_length`, context],
     [`${arch}.embedding_length`, width],
     [`${arch}.feed_forward_length`, 2 * width],
-    [`${arch}.attention.head_count`, 4],
-    [`${arch}.attention.head_count_kv`, 2],
-    [`${arch}.attention.key_length`, width / 4],
-    [`${arch}.attention.value_length`, width / 4],
+    [`${arch}.attention.head_count`, heads],
+    [`${arch}.attention.head_count_kv`, sharedOf(heads)],
+    [`${arch}.attention.key_length`, width / heads],
+    [`${arch}.attention.value_length`, width / heads],
     [`${arch}.attention.layer_norm_rms_epsilon`, { f32: 1e-6 }],
     [`${arch}.rope.freq_base`, { f32: 1e6 }],
     [`${arch}.attention.sliding_window`, arch === 'gemma3' ? 64 : undefined],
     [`${arch}.vocab_size`, arch === 'llama' ? tokens.length : undefined],
-    [`${arch}.rope.dimension_count`, arch === 'llama' ? width / 4 : undefined],
+    [`${arch}.rope.dimension_count`, arch === 'llama' ? width / heads : undefined],
     ['tokenizer.ggml.model', 'gpt2'],
     ['tokenizer.ggml.pre', pre ?? 'qwen2'],
     ['tokenizer.ggml.tokens', tokens],

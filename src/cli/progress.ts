@@ -1,0 +1,71 @@
+// How a download is shown while a model is made ready: a bar on a terminal, elsewhere a line every few seconds. Writes to
+// stderr, where the log goes, so that what a command prints stays whole.
+import type { Told } from '../registry-codecs.ts'
+
+export type Screen = {
+  readonly isTTY?: boolean | undefined
+  readonly columns?: number | undefined
+  write(text: string): unknown
+}
+export type Downloads = {
+  readonly onProgress: NonNullable<Told['onProgress']>
+  /** Nothing more comes: what is written next begins on a line of its own. */
+  end(): void
+}
+const drawMs = 100
+const lineMs = 5_000
+const barWidth = 24
+
+/** `line` is given what stands in for the bar where there is no terminal; default: it is written to the screen. */
+export function downloads(
+  screen: Screen,
+  line = (text: string): void => void screen.write(`${text}\n`),
+  now: () => number = Date.now,
+): Downloads {
+  let current: string | undefined
+  let last = 0
+  let open = false
+  const end = (): void => {
+    if (open) screen.write('\n')
+    open = false
+    current = undefined
+  }
+  return {
+    end,
+    onProgress: (file, bytes, total) => {
+      const time = now()
+      if (file !== current) {
+        end()
+        current = file
+        // A bar stands at once; a file that is there in a few seconds needs no lines but its last.
+        last = screen.isTTY === true ? 0 : time
+      }
+      const whole = bytes === total
+      if (!whole && time - last < (screen.isTTY === true ? drawMs : lineMs)) return
+      last = time
+      if (screen.isTTY !== true) line(`downloading ${file}: ${amount(bytes, total)}`)
+      else {
+        open = true
+        screen.write(`\r${drawn(file, bytes, total, screen.columns ?? 80)}\u001b[K`)
+      }
+      if (whole) end()
+    },
+  }
+}
+
+/** At most `columns - 1` characters: a line that wraps could not be drawn over. */
+function drawn(file: string, bytes: number, total: number | undefined, columns: number): string {
+  const done = total === undefined || total === 0 ? undefined : Math.min(1, bytes / total)
+  const full = done === undefined ? 0 : Math.floor(done * barWidth)
+  const bar = done === undefined ? '' : `[${'█'.repeat(full)}${'░'.repeat(barWidth - full)}] `
+  const tail = ` ${bar}${amount(bytes, total)}`
+  const room = columns - 1 - tail.length
+  // Of a long name the end tells most.
+  const name = file.length <= room ? file : room < 2 ? '' : `…${file.slice(1 - room)}`
+  return `${name}${tail}`.slice(0, Math.max(0, columns - 1))
+}
+function amount(bytes: number, total: number | undefined): string {
+  const mb = (n: number): string => (n / 1e6).toFixed(n < 1e8 ? 1 : 0)
+  if (total === undefined || total === 0) return `${mb(bytes)} MB`
+  return `${mb(bytes)} of ${mb(total)} MB (${Math.floor((bytes / total) * 100)} %)`
+}
