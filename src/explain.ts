@@ -2,7 +2,7 @@
 // the prompts, else by items and settings. Unlike the log it quotes.
 import type { Side } from './explain-sides.ts'
 import { type Cause, itemDifference, type Place, placeOf, quoted, sameItems } from './explain-items.ts'
-import type { Item } from './protocol/items.ts'
+import { type Item, textOf } from './protocol/items.ts'
 import { toolsJson } from './protocol/known-tools.ts'
 import { differ } from './registry-codecs.ts'
 import type { Chain } from './turn/chain.ts'
@@ -65,14 +65,15 @@ export async function explain(first: Side, second: Side, codec: Codec | undefine
       },
     }
   const head = (await differ()).headDifference(baseOf(first), baseOf(second))
-  const found = codec ? await byTokens(a, b, first, second, codec) : byItems(a, b, head !== undefined)
+  const found = codec ? byTokens(a, b) : byItems(a, b, head !== undefined)
   const { relation, common } = found
   const prefill = b.length - common
   if (relation !== 'parts') {
     const own = relation === 'extends' ? await ownWords(a, b, second, codec, common) : 0
     return { ...sizes, relation, common, prefill, own, again: 0 }
   }
-  const { place, cause, why } = await reasonOf(a, b, head, found, await headLength(b, second, codec))
+  const lost = codec && lostReasoning(a, b, common, codec.tokenizer)
+  const { place, cause, why } = await reasonOf(a, b, head, common, await headLength(b, second, codec), lost)
   const around = codec ? near(a.ids, b.ids, common, codec.tokenizer) : textNear(place, first, second)
   const again = Math.min(Math.max(0, a.opens - common), prefill)
   return { ...sizes, relation, common, prefill, own: 0, again, parted: { place, cause, why, around } }
@@ -113,19 +114,14 @@ const baseOf = ({ settings, chain }: Side) => ({
 type Found = {
   readonly relation: Explanation['relation']
   readonly common: number
-  /** The codec left reasoning out of the second that it may have written in the first; as it says it. */
-  readonly dropped?: string | undefined
 }
-async function byTokens(a: Drawn, b: Drawn, first: Side, second: Side, codec: Codec): Promise<Found> {
+function byTokens(a: Drawn, b: Drawn): Found {
   const most = Math.min(a.length, b.length)
   let common = 0
   while (common < most && a.ids[common] === b.ids[common]) common++
   if (common === most && a.length === b.length) return { relation: 'identical', common }
   if (common >= a.opens && b.opens > a.opens) return { relation: 'extends', common }
-  if (common >= b.opens && a.opens > b.opens) return { relation: 'is the beginning', common }
-  const cached = await codec.encode(first.chain, first.settings)
-  const { broke } = await codec.encode(second.chain, second.settings, cached)
-  return { relation: 'parts', common, dropped: broke?.item === undefined ? undefined : broke.why }
+  return { relation: common >= b.opens && a.opens > b.opens ? 'is the beginning' : 'parts', common }
 }
 function byItems(a: Drawn, b: Drawn, head: boolean): Found {
   const same = sameItems(a.items, b.items)
@@ -152,8 +148,13 @@ const isOwn = (item: Item): boolean =>
 /** Tokens of the head: instructions, tools and the system messages that lead, as far as the format writes them there. */
 async function headLength({ items }: Drawn, { chain, settings }: Side, codec: Codec | undefined): Promise<number> {
   if (!codec) return 0
-  const { opens } = await codec.encode(headOf(chain, leads(items)), settings)
-  return opens
+  try {
+    const { opens } = await codec.encode(headOf(chain, leads(items)), settings)
+    return opens
+  } catch {
+    // Some templates refuse a conversation without a message of the user.
+    return 0
+  }
 }
 /** System messages in front of everything else. */
 function leads(items: readonly Item[]): number {
@@ -179,7 +180,14 @@ const parts = {
   effort: 'reasoning.effort',
 } as const
 
-async function reasonOf(a: Drawn, b: Drawn, head: Head, { common, dropped }: Found, length: number): Promise<Reason> {
+async function reasonOf(
+  a: Drawn,
+  b: Drawn,
+  head: Head,
+  common: number,
+  length: number,
+  lost: number | undefined,
+): Promise<Reason> {
   const same = sameItems(a.items, b.items)
   const edited = same < Math.min(a.items.length, b.items.length)
   const at = itemAt(b, common)
@@ -188,9 +196,10 @@ async function reasonOf(a: Drawn, b: Drawn, head: Head, { common, dropped }: Fou
     if (b.ids.length === 0 || common < length) return { ...head, place: { in: 'head', part: parts[head.cause] } }
     return { ...head, place: common >= Math.min(a.opens, b.opens) ? { in: 'opening' } : placeOf(b.items, at) }
   }
-  const lost = dropped === undefined ? undefined : lostReasoning(a, b, same, common)
-  if (lost !== undefined && dropped !== undefined)
-    return { place: placeOf(b.items, lost), cause: 'reasoning', why: dropped }
+  if (lost !== undefined) {
+    const why = 'a new user message drops the reasoning in front of it'
+    return { place: placeOf(b.items, lost), cause: 'reasoning', why }
+  }
   if (edited) {
     const { cause, why } = itemDifference(a.items, b.items, same, (await differ()).textDifference)
     return { place: placeOf(b.items, same), cause, why }
@@ -205,15 +214,21 @@ function itemAt({ starts }: Drawn, token: number): number {
   const behind = starts.findIndex((start) => start > token)
   return Math.max(0, (behind < 0 ? starts.length : behind) - 1)
 }
-/** Reasoning in both, where they part, with a user message behind it in the second only. */
-function lostReasoning(a: Drawn, b: Drawn, same: number, token: number): number | undefined {
+/** Reasoning of both that stands where they part in the first only, with a user message behind it in the second only. */
+function lostReasoning(a: Drawn, b: Drawn, at: number, tokenizer: Tokenizer): number | undefined {
   const isUser = (item: Item): boolean => item.type === 'message' && item.role === 'user'
-  const start = b.starts[itemAt(b, token)]
-  const lost = b.items.findIndex(
-    (item, n) => n < same && item.type === 'reasoning' && (b.starts[n] ?? 0) >= (start ?? 0),
-  )
-  if (lost < 0) return undefined
-  return a.items.findLastIndex(isUser) < lost && b.items.findLastIndex(isUser) > lost ? lost : undefined
+  const same = sameItems(a.items, b.items)
+  const [from, until] = [a.items.findLastIndex(isUser) + 1, Math.min(same, b.items.findLastIndex(isUser))]
+  const text = ({ ids }: Drawn): string => tokenizer.decode(ids.subarray(Math.max(0, at - shown)))
+  const [one, two] = until > from ? [text(a), text(b)] : ['', '']
+  for (let n = from; n < until; n++) {
+    const item = b.items[n]
+    if (item?.type !== 'reasoning') continue
+    const said = textOf(item.content?.length ? item.content : item.summary).trim()
+    const window = said.length + nearby
+    if (said !== '' && one.slice(0, window).includes(said) && !two.slice(0, window).includes(said)) return n
+  }
+  return undefined
 }
 
 // ── what stands there ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -221,6 +236,8 @@ function lostReasoning(a: Drawn, b: Drawn, same: number, token: number): number 
 const shown = 24
 const shownBytes = 80
 const shownText = 60
+/** Characters within which dropped reasoning must begin, from a little in front of where they part. */
+const nearby = 400
 
 function near(a: Uint32Array, b: Uint32Array, at: number, tokenizer: Tokenizer): Around {
   const most = tokenizer.id.startsWith('bytes-') ? shownBytes : shown

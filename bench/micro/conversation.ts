@@ -185,7 +185,6 @@ export class Conversation {
       chain: this.#chain,
       settings: this.#create.settings,
       principal,
-      chain: this.#chain,
       generate: true,
     }
     return this.#server.engine.body(call, prompt, 'generate').reduce((sum, part) => sum + part.length, 0)

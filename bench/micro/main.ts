@@ -60,7 +60,7 @@ async function measured(only: Options['only']): Promise<Record<string, Spread>> 
   const progress = new Progress(1 + appendSteps + memorySteps)
   const step = (what: string) => () => progress.step(what)
   let figures: Record<string, Spread> = {}
-  // Before the others, which leave words in no cache of its own.
+  // With encoders of its own: what it measures leaves nothing for the others.
   if (wanted('encoder')) figures = { ...figures, ...(await encoderBench()) }
   progress.step('encoder')
   const engine = vllm({ url: 'http://127.0.0.1:9' }, 'bench')

@@ -78,12 +78,12 @@ async function engine(name: string, config: Config, loaded: Loaded): Promise<Che
   const label = `engine ${name}`
   const options = config.engines[name]
   try {
-    const shown = downloads(process.stderr)
-    const told = { note: () => {}, onProgress: shown.onProgress }
+    const bar = downloads(process.stderr)
+    const told = { note: () => {}, onProgress: bar.onProgress }
     const made = await createEngine(name, options ?? { type: 'simulated' }, process.env, told)
     try {
       // An engine in this process loads its model first, and perhaps downloads it: that has limits of its own.
-      if (options?.type === 'llama-embedded') await made.describe?.(AbortSignal.timeout(patience)).finally(shown.end)
+      if (options?.type === 'llama-embedded') await made.describe?.(AbortSignal.timeout(patience)).finally(bar.end)
       const models = await made.probe(AbortSignal.timeout(patience))
       const shown = models.slice(0, 5).join(', ') + (models.length > 5 ? ` and ${models.length - 5} more` : '')
       return { name: label, result: 'ok', message: `${String(options?.type)}; it serves ${shown || 'no named models'}` }
@@ -92,7 +92,9 @@ async function engine(name: string, config: Config, loaded: Loaded): Promise<Che
     }
   } catch (e) {
     const advice =
-      e instanceof ConfigError ? 'Correct its options.' : 'Start the engine, or correct its `url` under `engines`.'
+      e instanceof ConfigError || options?.type === 'llama-embedded'
+        ? 'Correct its options.'
+        : 'Start the engine, or correct its `url` under `engines`.'
     return { name: label, result: 'failed', message: whyNot(e, loaded), advice }
   }
 }
@@ -147,10 +149,10 @@ async function socket(config: Config, loaded: Loaded, key: string | undefined): 
     const keys = config.keys.length > 0 ? [...config.keys, { id: 'doctor', tenant: 'doctor', secretSha256 }] : []
     const limits = { ...config.limits, websocket: { ...config.limits.websocket, ramp: 1 } }
     const { startApp } = await import('../app.ts')
-    const shown = downloads(process.stderr)
+    const bar = downloads(process.stderr)
     const quiet = createLog({ level: 'silent', pretty: false })
-    const started = startApp({ ...config, keys, limits, port: 0 }, quiet, { onProgress: shown.onProgress })
-    const app = await started.finally(shown.end)
+    const started = startApp({ ...config, keys, limits, port: 0 }, quiet, { onProgress: bar.onProgress })
+    const app = await started.finally(bar.end)
     try {
       const done = await warmUp(addressOf(app.host, app.port), model, keys.length > 0 ? own : undefined)
       return { name, result: 'ok', message: `none runs at ${running}, so one was started for the moment; ${done}` }

@@ -24,7 +24,7 @@ const advice: Readonly<Record<Cause, string>> = {
   date: 'Go on with `previous_response_id`: a conversation keeps the day on which it began.',
   effort: 'Keep `reasoning.effort` for the whole conversation, or change it where a new one begins.',
   reasoning:
-    "Set `retention: all` for this model (docs/config.md): reasoning then stays where it is, and costs room in the context. `--retention all` shows what that changes. The model's own template does without it.",
+    'Set `retention: all` for this model (docs/config.md): reasoning then stays where it is, and costs room in the context. `--retention all` shows what that changes. With codec `jinja` the template decides.',
   'old clock':
     'Write dates, times and counters into a message once, when it is new, and never again: what was sent must stay the same to the letter.',
   edited:
@@ -33,7 +33,7 @@ const advice: Readonly<Record<Cause, string>> = {
     'Whoever shortens a history should do so rarely and by much at once, since each time everything behind the gap is computed again.',
   inserted: 'Add what is new at the end of the conversation, not in the middle.',
   written:
-    'The chat format writes these items anew when others follow. Where it keeps reasoning by choice, `--retention all` shows whether that helps.',
+    'The chat format writes these items anew when others follow. `--retention all` shows whether another retention helps.',
 }
 export const adviceFor = ({ parted }: Explanation): string | undefined => parted && advice[parted.cause]
 

@@ -44,14 +44,21 @@ export const plain: Dialect = {
   needs: [],
   stops: [],
   markers: ['<think>', '</think>'],
-  parser: () =>
-    new TagParser({
+  parser() {
+    const tags = new TagParser({
       breaks: 0,
       stops: [],
       call: () => {
         throw new Error('a call was found where none are looked for')
       },
-    }),
+    })
+    return {
+      // A vocabulary may have these though nothing is known of what stands between them.
+      marker: (name, out) => (name.endsWith('tool_call>') ? tags.text(name, out) : tags.marker(name, out)),
+      text: (text, out) => tags.text(text, out),
+      end: (out, finish) => tags.end(out, finish),
+    }
+  },
   spoken: (pen, { text }) => pen.text(text),
   constrain(want, { thinking }) {
     if (want.must || want.answer === undefined)

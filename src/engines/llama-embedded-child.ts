@@ -85,7 +85,7 @@ class Child {
     }
   }
   async #compute(run: Run, signal: AbortSignal): Promise<void> {
-    const taken = await this.#sequences.take(run.ids, run.place, signal)
+    const taken = await this.#sequences.take(run, signal)
     if (taken === undefined) return
     if (taken === 'busy') {
       const message = `${this.#load.waiting} turns wait for a sequence already.`

@@ -35,6 +35,8 @@ export type Run = {
   readonly ids: Uint32Array
   readonly place: Place | undefined
   readonly generate: boolean
+  /** Whether the sequence may be saved when it makes room. */
+  readonly mayStore: boolean
   /** Ids of output at most. */
   readonly most: number
   readonly stops: readonly number[]

@@ -1,6 +1,6 @@
 // Which turn computes in which sequence of the KV cache. A sequence belongs to a conversation for as long as there is
 // room; nothing that is said of one is believed: what counts is what it holds. Lives in the process of llama.cpp.
-import type { Place } from './llama-embedded-messages.ts'
+import type { Place, Run } from './llama-embedded-messages.ts'
 import type { Meter, Sequence } from './llama-embedded-library.ts'
 import type { SavedStates } from './llama-embedded-states.ts'
 
@@ -16,6 +16,8 @@ export type Slot = {
   used: number
   /** The turns that may go on here: the last whole one, and that of a turn which was broken off behind it. */
   turns: readonly number[]
+  /** All that it holds may be written to disk. */
+  mayStore: boolean
 }
 /** `before`: what the sequence had computed before it was made to fit. */
 export type Taken = { readonly slot: Slot; readonly place: Place; readonly before: Meter }
@@ -38,6 +40,7 @@ export class Sequences {
       signal: undefined,
       used: 0,
       turns: [],
+      mayStore: false,
     }))
     this.#limit = waiting
     this.#states = states
@@ -46,7 +49,10 @@ export class Sequences {
    * A sequence whose contents are the beginning of `ids`, short of at least one. Undefined after an abort; `busy` where
    * too many wait already.
    */
-  async take(ids: Uint32Array, place: Place | undefined, signal: AbortSignal): Promise<Taken | 'busy' | undefined> {
+  async take(
+    { ids, place, mayStore }: Pick<Run, 'ids' | 'place' | 'mayStore'>,
+    signal: AbortSignal,
+  ): Promise<Taken | 'busy' | undefined> {
     // Who gives up and asks again at once is to find what it has left; so does the turn behind a warm-up that it cut short.
     const left = this.slots.find((s) => s.busy && s.signal?.aborted && (this.#holds(s, place) || begins(s, ids)))
     if (left) await new Promise<void>((resolve) => left.after.push(resolve))
@@ -61,6 +67,8 @@ export class Sequences {
       slot.turns = own ? [place.turn, turn] : [turn]
       const before = slot.sequence.tokenMeter.getState()
       await this.#align(slot, ids, own)
+      // What is left of another conversation begins this one as well.
+      slot.mayStore = mayStore
       return { slot, place: { slot: slot.index, turn }, before }
     } catch (e) {
       this.give(slot)
@@ -137,7 +145,7 @@ export class Sequences {
     const states = own ? undefined : this.#states
     let same = sequence.compareContextTokens(ids).firstDifferentIndex
     const saved = states?.best(ids)
-    if (states && same < sequence.nextTokenIndex) await states.save(sequence)
+    if (states && slot.mayStore && same < sequence.nextTokenIndex) await states.save(sequence)
     if (states && saved && saved.common > same) {
       await sequence.clearHistory()
       await states.restore(saved.saved, sequence)

@@ -170,6 +170,7 @@ class LlamaEmbedded implements Engine, LlamaProbe {
         ids: prompt.run.view(),
         place: this.#place(call, birth),
         generate: call.generate,
+        mayStore: call.mayStore,
         most: call.settings.max_output_tokens ?? 2 ** 31 - 1,
         stops: prompt.stops,
         sampling: this.#sampling(call.settings),

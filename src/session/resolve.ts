@@ -91,9 +91,10 @@ async function loadChain(id: string, { owner, tenant }: Principal, near: Near): 
   const oldest = records.at(-1)?.response.created_at
   chain ??= Chain.root(owner, oldest === undefined ? undefined : oldest * 1000)
   for (const { response, links } of records.reverse()) {
+    const of = { response: response.id, store: true }
     for (const { from, items: wire } of links)
-      chain = chain.add({ response: response.id, from, items: wire.map((item) => asSeen(item, tenant, seal)), wire })
-    if (chain.response !== response.id) chain = chain.add({ response: response.id, from: 'input', items: [] })
+      chain = chain.add({ ...of, from, items: wire.map((item) => asSeen(item, tenant, seal)), wire })
+    if (chain.response !== response.id) chain = chain.add({ ...of, from: 'input', items: [] })
   }
   index.add(chain, true)
   return chain

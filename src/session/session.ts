@@ -307,6 +307,7 @@ export class Session {
         settings,
         prompt,
         warm: chain.warm(model.engine.id),
+        mayStore: request.store && chain.mayStore,
         generate: false,
         signal: stop.signal,
       }

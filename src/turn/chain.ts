@@ -50,6 +50,8 @@ type Link = {
   /** What the engine of this name gave back. */
   readonly warm?: { readonly engine: string; readonly value: unknown } | undefined
   readonly checked?: string | undefined
+  /** The response may be stored. Default: it may not. */
+  readonly store?: boolean
 }
 
 export class Chain {
@@ -77,6 +79,8 @@ export class Chain {
   readonly #warm: { readonly engine: string; readonly value: unknown; readonly at: Chain | undefined } | undefined
   /** The classifiers' rolling context after this link. */
   readonly checked: string | undefined
+  /** Everything from the root to here may be stored: no response of it was sent with `store: false`. */
+  readonly mayStore: boolean
   /** Milliseconds since 1970 at which the conversation began: prompts that name a day keep that one. */
   readonly began: number
   /** Undefined for links of clients, of engines that take items, and where they were found to be wrong. */
@@ -101,6 +105,7 @@ export class Chain {
     this.tools = broughtTools(parent?.tools ?? [], this.items)
     const before = parent === undefined ? undefined : parent.#warm && { ...parent.#warm, at: parent.#warm.at ?? parent }
     this.#warm = link?.warm === undefined ? before : { ...link.warm, at: undefined }
+    this.mayStore = parent === undefined || (parent.mayStore && link?.store === true)
     this.checked = link?.checked ?? parent?.checked
     this.generated = link?.generated
     this.began = began

@@ -92,6 +92,8 @@ export type Call = {
   readonly warm: Warm | undefined
   /** For engines that take tokens, and only for them: what to send. */
   readonly prompt: Prompt | undefined
+  /** False: something of the conversation, or of this turn, was sent with `store: false`, and must not be written anywhere. */
+  readonly mayStore: boolean
   /** False: bring the prompt into the engine's cache, generate nothing. */
   readonly generate: boolean
   /** After it fires the iterable must end or throw at once, whatever the engine waits for. `Arrivals` does that. */

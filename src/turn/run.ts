@@ -87,7 +87,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
   let model: Model
   let constraint: Constraint | undefined
   let permit
-  const input = { response: id, from: 'input' as const }
+  const input = { response: id, from: 'input' as const, store: request.store }
   try {
     start = await turn.resolve()
     const [items, wire] = [start.seen.slice(start.held), start.fresh.slice(start.held)]
@@ -138,7 +138,9 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
         deps,
       )
       ending = spoken.ending
-      const made = { response: id, from: 'model' as const, items: output.seen, wire: output.items }
+      // A summary says what the whole conversation said.
+      const store = request.store && chain.mayStore
+      const made = { response: id, from: 'model' as const, items: output.seen, wire: output.items, store }
       // No item, no link: a resend could not show it either. A summary takes the place of everything before it.
       if (compact ? output.summarised : output.items.length > 0)
         chain = (compact ? Chain.root(principal.owner) : chain).add({
@@ -232,6 +234,7 @@ async function speak(
       settings,
       prompt,
       warm: chain.warm(model.engine.id),
+      mayStore: request.store && chain.mayStore,
       generate: true,
       signal: stop.signal,
     }

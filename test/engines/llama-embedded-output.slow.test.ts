@@ -86,6 +86,28 @@ describe('conversations that make room', () => {
     expect(await engine.held()).toMatchObject({ saved: 2, restored: 1 })
     expect(readdirSync(stateDir)).toHaveLength(1)
   })
+  llama('are not saved where something in them must not be stored', async () => {
+    const [a, b, c] = ['one', 'two', 'three'].map((name) => idsOf(`${name} `.repeat(20))) as [number[], number[], number[]]
+    const files = (): string[] => readdirSync(stateDir).toSorted()
+    const counts = async (): Promise<number> => (await engine.held()).saved
+    await turn(engine, { ids: a })
+    const [saved, there] = [await counts(), files()]
+    // Its place is taken from a conversation that may be stored by one that may not.
+    const secret = await turn(engine, { ids: b, mayStore: false })
+    expect(await counts()).toBe(saved + 1)
+    expect(files()).not.toEqual(there)
+    const kept = files()
+    // That one makes room: of it nothing is written. Nor is it later, however the conversation goes on.
+    const on = await turn(engine, { ids: c })
+    expect([await counts(), files()]).toEqual([saved + 1, kept])
+    await turn(engine, { ids: [...b, ...secret.tokens, ...user('on')], mayStore: false, generate: false })
+    expect(await counts()).toBe(saved + 2)
+    // Only what both begin with is left of it where one that may be stored takes its place.
+    await turn(engine, { ids: [...b.slice(0, 8), ...user('other')] })
+    expect(await counts()).toBe(saved + 2)
+    await turn(engine, { ids: [...c, ...on.tokens, ...user('on')], warm: on.warm })
+    expect(await counts()).toBe(saved + 3)
+  })
 })
 
 describe('a scenario', () => {

@@ -50,6 +50,7 @@ export type Ask = {
   readonly warm?: unknown
   readonly settings?: Partial<Settings>
   readonly generate?: boolean
+  readonly mayStore?: boolean
   readonly signal?: AbortSignal
   readonly chain?: Chain
   readonly prompt?: Partial<Prompt>
@@ -80,6 +81,7 @@ export function callOf(ask: Ask): Call {
       ...ask.prompt,
     },
     generate: ask.generate ?? true,
+    mayStore: ask.mayStore ?? true,
     signal: ask.signal ?? new AbortController().signal,
   }
 }

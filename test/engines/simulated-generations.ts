@@ -82,6 +82,7 @@ export const callTo = (chain: Chain, some: Partial<Settings> = {}, rest: Partial
   settings: settings(some),
   prompt: undefined,
   warm: undefined,
+  mayStore: true,
   generate: true,
   signal: new AbortController().signal,
   ...rest,

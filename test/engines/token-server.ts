@@ -155,6 +155,7 @@ export function callOf(run: TokenRun, asking: Asking = {}): Call {
     settings: settings(asking.settings),
     warm: asking.warm === undefined ? undefined : { value: asking.warm, at: chain },
     prompt: promptOf(run, asking),
+    mayStore: true,
     generate: asking.generate ?? true,
     signal: asking.signal ?? new AbortController().signal,
   }

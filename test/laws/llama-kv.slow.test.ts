@@ -20,24 +20,17 @@ const pool: readonly Said[] = fc
   .sample(conversations, { numRuns: 40, seed: 6 })
   .flatMap((steps) => steps.map(({ said }) => said))
 const tagOf = (n: number): string => `#${n}#`
-const scenario = {
-  turns: pool.flatMap(({ reasoning, text, calls }, n) => {
-    const steps = [
-      ...(reasoning === undefined ? [] : [{ reasoning }]),
-      ...(text === undefined ? [] : [{ text }]),
-      ...calls.map((c) => ({
-        call: c.name === 'raw' ? { name: c.name, input: c.arguments } : { name: c.name, arguments: c.arguments },
-      })),
-    ]
-    // Outputs first: what the user said last stays what it was while tools answer.
-    return [
-      { when: { output: tagOf(n) }, steps },
-      { when: { contains: tagOf(n) }, steps },
-    ]
-  }),
-}
-// The user's words are asked about last, so every output has a tag of its own and goes before them.
-scenario.turns.sort((a, b) => Number('contains' in a.when) - Number('contains' in b.when))
+const stepsOf = ({ reasoning, text, calls }: Said): object[] => [
+  ...(reasoning === undefined ? [] : [{ reasoning }]),
+  ...(text === undefined ? [] : [{ text }]),
+  ...calls.map((c) => ({
+    call: c.name === 'raw' ? { name: c.name, input: c.arguments } : { name: c.name, arguments: c.arguments },
+  })),
+]
+const turnsBy = (where: 'output' | 'contains'): object[] =>
+  pool.map((said, n) => ({ when: { [where]: tagOf(n) }, steps: stepsOf(said) }))
+// While tools answer, what the user said last stays what it was: outputs are looked at first.
+const scenario = { turns: [...turnsBy('output'), ...turnsBy('contains')] }
 
 const talks: fc.Arbitrary<Step[]> = fc
   .tuple(conversations, fc.array(fc.nat(pool.length - 1), { minLength: 6, maxLength: 6 }))

@@ -53,6 +53,11 @@ test('an item that is referred to many times is read once', async () => {
   expect(reads).toBe(2)
 })
 
+test('a conversation that is read back from the store may be stored', async () => {
+  const { named } = await start({ previous_response_id: 'resp_2', input: 'on' }, await stored(3))
+  expect([named.response, named.mayStore]).toEqual(['resp_2', true])
+})
+
 test('the first reference that leads nowhere is named, and nothing is read after it', async () => {
   const store = await stored(500)
   let reads = 0

@@ -136,7 +136,8 @@ test("an engine's request holds the digits of the run itself, not a copy of them
     constraint: undefined,
     written: () => [],
   }
-  const call = { id: 'r', settings, principal: { tenant: 'a', key: '1', owner }, generate: true }
+  const chain = Chain.root(owner)
+  const call = { id: 'r', chain, settings, principal: { tenant: 'a', key: '1', owner }, generate: true }
   const parts = engine.body(call, prompt, 'generate')
   for (const kept of run.json())
     expect(parts.some((part) => part.buffer === kept.buffer && part.length === kept.length)).toBe(true)
