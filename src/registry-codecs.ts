@@ -228,7 +228,8 @@ async function selfTested(
 ): Promise<string | undefined> {
   if (told.text || !engine.tokenize) return undefined
   const { disagreement, selfTest } = await import('./tokenizers/self-test.ts')
-  const ours = await Promise.all(selfTest.map((text) => tokenizer.encode(text)))
+  const ours: ArrayLike<number>[] = []
+  for (const text of selfTest) ours.push(await tokenizer.encode(text))
   let theirs
   try {
     theirs = await engine.tokenize(selfTest, AbortSignal.timeout(askMs))

@@ -1,14 +1,15 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { qwen3 } from '../src/codecs/hermes.ts'
 import { ConfigError, loadConfig } from '../src/config.ts'
-import { createModels } from '../src/registry.ts'
-import type { Told } from '../src/registry-codecs.ts'
+import { createEngine, createModels } from '../src/registry.ts'
+import { codecNames, type Told } from '../src/registry-codecs.ts'
 import { Chain } from '../src/turn/chain.ts'
 import type { Codec } from '../src/turn/ports.ts'
+import { rows } from './codecs/families.ts'
 import { settingsOf } from './codecs/talks.ts'
 import { smallJson } from './tokenizers/small.ts'
 
@@ -214,4 +215,40 @@ it('what is downloaded is told, under the name of its model', async () => {
   const onProgress = (...one: [string, number, number | undefined]): void => void seen.push(one)
   await codec({ tokenizer: 'org/model', codec: 'qwen3' }, simulated, { note: () => {}, onProgress })
   expect(seen.at(-1)?.slice(0, 2)).toEqual(['org/model/tokenizer.json', Buffer.byteLength(json)])
+})
+
+describe('docs/engines.md', () => {
+  const doc = readFileSync(new URL('../docs/engines.md', import.meta.url), 'utf8')
+  const [, section = ''] = doc.split('\n## Codecs\n')
+  const [table = ''] = section.split('\n## ')
+  const shown = new Map(
+    table
+      .split('\n')
+      .filter((line) => line.startsWith('| `'))
+      .map((line) => line.split('|').map((cell) => cell.trim().replaceAll('`', '')))
+      .map(([, name = '', , , retention = '']) => [name, retention]),
+  )
+  it('has a row for every codec', () => {
+    expect([...shown.keys()]).toEqual(codecNames)
+  })
+  it('says what each does with old reasoning', () => {
+    for (const { family } of rows)
+      expect([family.name, shown.get(family.name)]).toEqual([family.name, family.retention])
+  })
+  it('has configurations that are valid', async () => {
+    const examples = [...doc.matchAll(/```yaml\n(engines:[^]*?)```/g)].map(([, yaml = '']) => yaml)
+    expect(examples.length).toBeGreaterThan(4)
+    for (const yaml of examples) {
+      const { config } = loadConfig({ cwd: join(file(`${examples.indexOf(yaml)}/continuo.yaml`, yaml), '..'), env: {} })
+      const name = config.models['*']?.engine ?? ''
+      const engine = config.engines[name]
+      expect(name).toBe('main')
+      // That package is not installed here: so far all options have been accepted.
+      if (engine?.type === 'llama-embedded')
+        await expect(createEngine(name, { ...engine, modules: folder })).rejects.toThrow(
+          'node-llama-cpp is not installed',
+        )
+      else await (await createEngine(name, engine ?? { type: '' })).close()
+    }
+  })
 })

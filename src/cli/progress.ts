@@ -46,7 +46,7 @@ export function downloads(
       if (screen.isTTY !== true) line(`downloading ${file}: ${amount(bytes, total)}`)
       else {
         open = true
-        screen.write(`\r${drawn(file, bytes, total, screen.columns ?? 80)}\u001b[K`)
+        screen.write(`\r${drawn(file, bytes, total, screen.columns || 80)}\u001b[K`)
       }
       if (whole) end()
     },
@@ -65,7 +65,8 @@ function drawn(file: string, bytes: number, total: number | undefined, columns: 
   return `${name}${tail}`.slice(0, Math.max(0, columns - 1))
 }
 function amount(bytes: number, total: number | undefined): string {
-  const mb = (n: number): string => (n / 1e6).toFixed(n < 1e8 ? 1 : 0)
-  if (total === undefined || total === 0) return `${mb(bytes)} MB`
-  return `${mb(bytes)} of ${mb(total)} MB (${Math.floor((bytes / total) * 100)} %)`
+  const [scale, unit] = (total || bytes) < 1e6 ? [1e3, 'kB'] : [1e6, 'MB']
+  const size = (n: number): string => (n / scale).toFixed(n / scale < 100 ? 1 : 0)
+  if (total === undefined || total === 0) return `${size(bytes)} ${unit}`
+  return `${size(bytes)} of ${size(total)} ${unit} (${Math.floor((bytes / total) * 100)} %)`
 }

@@ -17,7 +17,7 @@ import { ItemDecoder } from './decoder.ts'
 import { changes, Fold, type Mark, start, type State, type Way } from './fold.ts'
 import type { Family, Head, Retention } from './family.ts'
 import { controlsOf, encodeAll, Ink } from './ink.ts'
-import { kindBehind, pieceOf, turnOf } from './turns.ts'
+import { kindBehind, picturesIn, pieceOf, turnOf, unsupportedPicture } from './turns.ts'
 import { wantOf } from './want.ts'
 
 export type CodecOptions = { readonly retention?: Retention | undefined }
@@ -126,8 +126,9 @@ export class FamilyCodec implements Codec {
     return encodeAll(ink.pieces, this.tokenizer)
   }
   constraint(settings: Settings, chain: Chain): Constraint | undefined {
-    if (chain.pictures > 0 && !this.#family.picture)
-      throw unsupported('input_image', `the chat format '${this.#family.name}' has no place for images.`)
+    const places = this.#family.pictures ?? []
+    if (chain.pictures > 0 && this.pictures(chain).length < chain.pictures)
+      throw unsupportedPicture(`the chat format '${this.#family.name}'`, places)
     const before = kindBehind(chain)
     return this.#constraints.of(settings, chain.tools, before, () => {
       const base = this.#base(chain, settings)
@@ -135,6 +136,9 @@ export class FamilyCodec implements Codec {
       const want = wantOf(settings, tools)
       return want && this.#family.constrain(want, headOf(base, tools), before)
     })
+  }
+  pictures(chain: Chain): readonly string[] {
+    return picturesIn(chain, this.#family.pictures ?? [])
   }
   async layout(chain: Chain, settings: Settings): Promise<{ ids: Uint32Array; starts: number[] }> {
     const base = this.#base(chain, settings)
@@ -263,8 +267,6 @@ const headOf = ({ thinking, effort, date }: Base, tools: readonly Callable[]): H
   effort,
   date,
 })
-const unsupported = (param: string, what: string): ApiError =>
-  new ApiError('unsupported_by_engine', `This model cannot do '${param}': ${what}`, param)
 
 function sameBase(a: Base, b: Base): boolean {
   return (

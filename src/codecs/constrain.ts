@@ -5,13 +5,15 @@ import type { Callable, Tool } from '../protocol/tools.ts'
 import type { Constraint, Content, Tag } from '../turn/ports.ts'
 import type { Kind, Want } from './family.ts'
 
+/** Models write JSON with a blank behind colons, or without. */
+const blank: Content = { type: 'regex', definition: ' ?', quoted: false }
 /** JSON arguments of a tool: held to its schema where it is strict, to its grammar where it has one, else to JSON. */
 export function jsonContent(tool: Callable): Content {
   if (tool.kind === 'custom') {
     const { format } = tool
     if (format?.type !== 'grammar') return { type: 'json', schema: tool.parameters }
     const inner: Content = { type: format.syntax, definition: format.definition, quoted: true }
-    return { type: 'sequence', parts: ['{"input": "', inner, '"}'] }
+    return { type: 'sequence', parts: ['{"input":', blank, '"', inner, '"}'] }
   }
   return { type: 'json', schema: tool.strict ? tool.parameters : { type: 'object' } }
 }

@@ -3,10 +3,10 @@
 // V3.1 says it.
 import { templateTool } from '../protocol/functions.ts'
 import type { Constraint } from '../turn/ports.ts'
-import type { Family, Head, Kind, Pen, Turn, Want } from './family.ts'
+import type { Family, Head, Kind, Owed, Pen, Turn, Want } from './family.ts'
 import { constraintOf, jsonTags } from './constrain.ts'
 import { DeepseekParser } from './deepseek-parser.ts'
-import { type Owed, settle } from './owed.ts'
+import { settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { textOfParts } from './turns.ts'
 

@@ -2,7 +2,6 @@
 // each knowing only what stands in front of it, so that a conversation can be appended to for ever.
 import type { Callable } from '../protocol/tools.ts'
 import type { Constraint, Finish } from '../turn/ports.ts'
-import type { Owed, Pair } from './owed.ts'
 
 /**
  * What becomes of old reasoning. `all`: it stays. `tool_cycle`: a new user message drops the reasoning in front of it, as
@@ -59,6 +58,15 @@ export type Segment =
       readonly parts: readonly Part[]
     }
   | { readonly kind: 'assistant'; readonly turn: Turn }
+/** What opens something and what closes it, by the names of control tokens. */
+export type Pair = readonly [opens: string, closes: string]
+export type Owed = {
+  /** Closing markers, the innermost first. */
+  readonly closers: readonly string[]
+  /** What stands behind the last marker of a pair, other control tokens by name. */
+  readonly text: string
+}
+
 export type Kind = 'head' | Segment['kind']
 
 /** Where a family writes. Text is gathered until the next control token and encoded in one piece. */
@@ -84,8 +92,8 @@ export interface Family {
   readonly markers: readonly string[]
   /** What opens and closes parts of the model's turn: they tell what one that broke off still owes. */
   readonly pairs?: readonly Pair[]
-  /** True where pictures have a place in the format: `picture` writes the one placeholder that stands for one. */
-  readonly picture?: (pen: Pen) => void
+  /** Where pictures have a place in the format: in messages of these kinds, each as one placeholder. Default: nowhere. */
+  readonly pictures?: readonly ('user' | 'tool')[]
 
   /** Everything in front of the first message. Written once. */
   head(pen: Pen, head: Head): void

@@ -19,7 +19,7 @@ import { isMark } from './jinja-marks.ts'
 import type { Mapping } from './jinja-messages.ts'
 import { mappingOf, openingsOf, stopOf, write } from './jinja-probe.ts'
 import { ChatTemplate, type Variables } from './jinja-template.ts'
-import { kindBehind, pieceOf, segmentOf, textOfParts, turnOf } from './turns.ts'
+import { kindBehind, pieceOf, segmentOf, textOfParts, turnOf, unsupportedPicture } from './turns.ts'
 import { wantOf } from './want.ts'
 
 export type JinjaOptions = {
@@ -107,7 +107,16 @@ export class JinjaCodec implements Codec {
       const tokens = append(chain, cached?.tokens.cut(from) ?? TokenRun.empty, flat(all))
       const prompt = tokens.append(tail)
       const broke = cached && memo ? brokeAt(chain, cached, memo.base, base, prompt) : undefined
-      return { codec: this.id, upto: chain, tokens, prompt, opens: tokens.length, grew: false, state: { base, known }, broke }
+      return {
+        codec: this.id,
+        upto: chain,
+        tokens,
+        prompt,
+        opens: tokens.length,
+        grew: false,
+        state: { base, known },
+        broke,
+      }
     }
     if (opening instanceof Promise || fresh.some((ids) => ids instanceof Promise))
       return Promise.resolve(opening).then(async (tail) => finish(await allOf(fresh), tail))
@@ -167,7 +176,11 @@ export class JinjaCodec implements Codec {
     if (stop !== undefined) pieces.push(typeof last === 'number' && this.stops.includes(last) ? last : stop)
     return encodeAll(pieces, this.tokenizer)
   }
+  pictures(): readonly string[] {
+    return []
+  }
   constraint(settings: Settings, chain: Chain): Constraint | undefined {
+    if (chain.pictures > 0) throw unsupportedPicture('a chat template of its own', [])
     const before = kindBehind(chain)
     return this.#constraints.of(settings, chain.tools, before, () => {
       const { head, tools } = this.#asked(settings, chain)

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { templateTool } from '../protocol/functions.ts'
 import type { Constraint, Content } from '../turn/ports.ts'
 import type { Family, Head, Kind, Part, Pen, Segment, Turn, Want } from './family.ts'
-import { constraintOf, jsonContent, jsonTags } from './constrain.ts'
+import { constraintOf, jsonContent } from './constrain.ts'
 import { MistralParser } from './mistral-parser.ts'
 import { ministralSystem, smallSystem } from './mistral-system.ts'
 import { settle } from './owed.ts'
@@ -63,10 +63,15 @@ export const mistralNemo: Family = {
   constrain: (want) =>
     constraintOf(
       want,
-      jsonTags(want.tools, (name) => ({ begin: `[TOOL_CALLS][{"name": "${name}", "arguments": `, end: '}]' })),
+      want.tools.map((tool) => ({
+        begin: `[TOOL_CALLS][{"name": "${tool.flat}", "arguments": `,
+        content: { type: 'sequence', parts: [jsonContent(tool), perhapsId] },
+        end: '}]',
+      })),
       undefined,
     ),
 }
+const perhapsId: Content = { type: 'regex', definition: '(, "id": "[A-Za-z0-9]{9}")?', quoted: false }
 function listed(pen: Pen, { text, calls }: Turn): void {
   pen.text(text)
   if (calls.length > 0) {
@@ -152,7 +157,7 @@ function tekken({
     stops: [eos],
     markers,
     pairs: [thoughts],
-    ...(pictured ? { picture: pictured } : {}),
+    ...(pictured ? { pictures: ['user' as const] } : {}),
     head(pen, head) {
       pen.control(bos)
       const own = head.system === undefined ? without(head) : undefined

@@ -1,15 +1,6 @@
 // What a turn that broke off still owes the format: the markers that would have closed what its ids have opened.
 import type { Tokenizer } from '../turn/ports.ts'
-import type { Pen } from './family.ts'
-
-/** What opens something and what closes it, by the names of control tokens. */
-export type Pair = readonly [opens: string, closes: string]
-export type Owed = {
-  /** Closing markers, the innermost first. */
-  readonly closers: readonly string[]
-  /** What stands behind the last marker of a pair, other control tokens by name. */
-  readonly text: string
-}
+import type { Owed, Pair, Pen } from './family.ts'
 
 /** `runs`: what opened the model's turn, and what it wrote. A pair may stand within any other. */
 export function owed(runs: readonly Uint32Array[], pairs: readonly Pair[], tokenizer: Tokenizer): Owed {

@@ -3,9 +3,9 @@ import { templateTool } from '../protocol/functions.ts'
 import type { Callable } from '../protocol/tools.ts'
 import type { Content, Tag } from '../turn/ports.ts'
 import { constraintOf } from './constrain.ts'
-import type { Family, Parser, Part, Pen, Turn } from './family.ts'
+import type { Family, Owed, Parser, Part, Pen, Turn } from './family.ts'
 import { fieldsOf } from './json-fields.ts'
-import { type Owed, settle } from './owed.ts'
+import { settle } from './owed.ts'
 import { pythonJson } from './python-json.ts'
 import { pythonText, stripped } from './python-text.ts'
 import { bareCalls, TagParser } from './tag-parser.ts'
@@ -81,7 +81,7 @@ export const qwen35: Family = {
   stops,
   markers: [...outputs, ...vision],
   pairs: [think, calls],
-  picture,
+  pictures: ['user', 'tool'],
   head(pen, { system, tools }) {
     const text = stripped(system ?? '')
     if (system === undefined && tools.length === 0) return
@@ -214,13 +214,13 @@ function parser(tools: readonly Callable[], thinking: boolean): Parser {
     bare: bareCalls(tools),
   })
 }
+const lineEnd: Content = { type: 'regex', definition: '\\n?', quoted: false }
 function callTag(tool: Callable): Tag {
-  const { properties } = tool.parameters
-  const none = tool.strict && (!isFields(properties) || Object.keys(properties).length === 0)
   return {
     begin: `<tool_call>\n<function=${tool.flat}>\n`,
-    content: contentOf(tool),
-    end: `${none ? '' : '\n'}</function>\n</tool_call>`,
+    // Behind the last argument; where there is none, there is none of these either.
+    content: { type: 'sequence', parts: [contentOf(tool), lineEnd] },
+    end: '</function>\n</tool_call>',
   }
 }
 function contentOf({ kind, format, strict, parameters }: Callable): Content {

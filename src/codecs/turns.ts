@@ -1,4 +1,5 @@
 // Items → segments: which items belong to one message, what a call is named, which text a part has. Knows no format.
+import { ApiError } from '../protocol/errors.ts'
 import { type Naming, namingOf } from '../protocol/functions.ts'
 import { type Item, textOf, type ToolOutput } from '../protocol/items.ts'
 import type { Chain } from '../turn/chain.ts'
@@ -116,3 +117,28 @@ function partsOf(content: ToolOutput | Extract<Item, { type: 'message' }>['conte
 }
 /** The text of parts, for formats without pictures. */
 export const textOfParts = (parts: readonly Part[]): string => parts.filter((p) => typeof p === 'string').join('')
+/** Data URLs of the pictures in segments of these kinds, oldest first. */
+export function picturesIn(chain: Chain, kinds: readonly ('user' | 'tool')[]): string[] {
+  if (kinds.length === 0) return []
+  return (chain.since(undefined) ?? []).flatMap(({ pictures, parent, items }) =>
+    pictures === (parent?.pictures ?? 0)
+      ? []
+      : items.flatMap((item) => {
+          const segment = segmentOf(item, () => undefined)
+          if (segment?.kind !== 'user' && segment?.kind !== 'tool') return []
+          return kinds.includes(segment.kind)
+            ? segment.parts.flatMap((p) => (typeof p === 'string' ? [] : p.image))
+            : []
+        }),
+  )
+}
+/** `who` has no place for a picture where one stands. */
+export function unsupportedPicture(who: string, places: readonly ('user' | 'tool')[]): ApiError {
+  const where =
+    places.length === 0 ? 'no place for images' : `a place for images in ${places.join(' and ')} messages only`
+  return new ApiError(
+    'unsupported_by_engine',
+    `This model cannot do 'input_image': ${who} has ${where}. An engine of type chat passes images on.`,
+    'input_image',
+  )
+}

@@ -28,8 +28,8 @@ export function taggedOf(
     style === 'qwen'
       ? {
           before: (name) => sequence(exactly(of_('<parameter=')), name, exactly(of_('>\n'))),
-          end: of_('\n</parameter>\n'),
-          behind: text(''),
+          end: of_('\n</parameter>'),
+          behind: newline,
         }
       : {
           before: (name) =>

@@ -40,13 +40,13 @@ export const exactly = (units: readonly Unit[]): Expression => sequence(...units
  */
 const withoutToken = (id: number): Expression => repeat(choice(token(id, true), set(complement(of('<[|｜')))))
 
-/** Text up to the first `end`, and `end` itself. Without an end, any text. */
-export function until(end: readonly Unit[], rules: Rules): Expression {
+/** Text up to the first `end`, and `end` itself. Without an end, any text. `names`: of the tokens in it. */
+export function until(end: readonly Unit[], rules: Rules, names: (id: number) => string = () => ''): Expression {
   const [first] = end
-  const mark = end.find((one) => typeof one === 'number')
   if (first === undefined) return rules.add('text', repeat(set(everything)))
-  if (typeof mark === 'number') return sequence(rules.add('text', withoutToken(mark)), exactly(end))
-  return automaton([String(first)], rules, 'found')
+  if (typeof first === 'number') return sequence(rules.add('text', withoutToken(first)), exactly(end))
+  // Its tokens may stand in the text, where other words follow them.
+  return automaton([end.map((one) => (typeof one === 'number' ? names(one) : one)).join('')], rules, 'found')
 }
 
 /** Text in which none of the marks stands; what it begins to say at its end may be the start of one. */
@@ -98,6 +98,6 @@ function automaton(words: readonly string[], rules: Rules, wanted: 'found' | 'ab
   return { type: 'rule', name: states.get('') ?? '' }
 }
 
-/** Up to two blanks or line ends. */
-export const gap = repeat(set(of(' \n')), 0, 2)
+/** Up to two line ends: what models write between parts, and no text to who reads it, as a blank would be. */
+export const gap = repeat(text('\n'), 0, 2)
 export const newline = optional(text('\n'))

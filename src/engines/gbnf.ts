@@ -89,7 +89,7 @@ class Grammar {
   all({ after, rule }: Constraint): [ReadonlyMap<string, Expression>, string] {
     const root = this.#rules.reserve('root')
     const lazy = this.#options.lazy === true
-    const own = rule.type === 'whole' ? this.#answer(rule.content, after) : this.#tags(rule, after, lazy)
+    const own = rule.type === 'whole' ? this.#answer(rule.content) : this.#tags(rule, lazy)
     this.#rules.set(root, sequence(after === undefined ? empty : this.#reasoning(after, rule), own))
     return [normalised(this.#rules, root), root]
   }
@@ -119,7 +119,7 @@ class Grammar {
     const marks = rule.type === 'tags' ? this.#marks(rule.tags) : []
     const text =
       marks.length === 0 || first === undefined
-        ? until(close, this.#rules)
+        ? this.#until(close)
         : sequence(this.#without([typeof first === 'number' ? first : after, ...marks]), exactly(close))
     if (this.#options.opened === true) return text
     return optional(sequence(gap, exactly(this.#units(openingOf(after))), text))
@@ -127,17 +127,20 @@ class Grammar {
   #without(marks: readonly Unit[]): Expression {
     return without(marks, this.#rules, (id) => this.#names.get(id) ?? '')
   }
+  #until(end: readonly Unit[]): Expression {
+    return until(end, this.#rules, (id) => this.#names.get(id) ?? '')
+  }
 
-  /** A whole answer. Models put line ends behind their reasoning, and JSON stays what it is. */
-  #answer(content: Content, after: string | undefined): Expression {
-    return sequence(after !== undefined && content.type === 'json' ? gap : empty, this.#content(content, []))
+  /** A whole answer. Models put line ends in front of it, and JSON stays what it is. */
+  #answer(content: Content): Expression {
+    return sequence(content.type === 'json' ? gap : empty, this.#content(content, []))
   }
   /** `begun`: a tag has been seen to begin, so it comes first. */
-  #tags(rule: Rule & { type: 'tags' }, after: string | undefined, begun: boolean): Expression {
+  #tags(rule: Rule & { type: 'tags' }, begun: boolean): Expression {
     const { tags, must, one, otherwise } = rule
     if (otherwise !== undefined) {
-      const called = this.#tags({ type: 'tags', tags, must: true, one }, after, begun)
-      return choice(called, this.#answer(otherwise, after))
+      const called = this.#tags({ type: 'tags', tags, must: true, one }, begun)
+      return choice(called, this.#answer(otherwise))
     }
     const made = tags.map((tag) => this.#tag(tag))
     const inner = this.#rules.add('tag', choice(...made.filter((tag) => !tag.last).map((tag) => tag.expression)))
@@ -175,7 +178,7 @@ class Grammar {
 
   /** The content with `end` behind it. */
   #content(content: Content, end: readonly Unit[]): Expression {
-    if (content.type === 'text') return until(end, this.#rules)
+    if (content.type === 'text') return this.#until(end)
     if (content.type !== 'sequence') return sequence(this.#alone(content), exactly(end))
     const out: Expression[] = []
     // Parts that are texts side by side are one: text ends where they begin.
@@ -184,7 +187,7 @@ class Grammar {
       const before = parts[n - 1]
       const open = before !== undefined && 'type' in before && before.type === 'text'
       if ('type' in part) out.push(part.type === 'text' && isUnits(parts[n + 1]) ? empty : this.#content(part, []))
-      else out.push(open ? until(part, this.#rules) : exactly(part))
+      else out.push(open ? this.#until(part) : exactly(part))
     }
     return sequence(...out)
   }

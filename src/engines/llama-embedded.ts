@@ -15,6 +15,7 @@ import type { Described, Held, Load, Place, Question, Run } from './llama-embedd
 import { llamaEmbeddedOptions, type LlamaEmbeddedInput, type LlamaEmbeddedOptions } from './llama-embedded-options.ts'
 import { type Listener, LlamaProcess } from './llama-embedded-process.ts'
 import { Script } from './llama-embedded-script.ts'
+import { refusePictures } from './pictures.ts'
 import type { Scripted } from './scenario-items.ts'
 
 export { llamaEmbeddedOptions }
@@ -77,6 +78,7 @@ class LlamaEmbedded implements Engine, LlamaProbe {
     return this.#process.pid
   }
   admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
+    refusePictures(chain, this.id)
     if ((settings.top_logprobs ?? 0) > 0)
       throw new ApiError(
         'unsupported_by_engine',

@@ -12,6 +12,7 @@ import { type LlamaServerInput, type LlamaServerOptions, llamaServerOptions } fr
 import { LlamaServerStream } from './llama-server-stream.ts'
 import { bodyOf, who } from './wire-tokens.ts'
 import { refusal } from './wire-refusal.ts'
+import { refusePictures } from './pictures.ts'
 import { type Answer, type Exchange, Wire } from './wire.ts'
 
 export { llamaServerOptions }
@@ -54,6 +55,7 @@ class LlamaServer implements Engine {
     })
   }
   admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
+    refusePictures(chain, this.id)
     if ((settings.top_logprobs ?? 0) > 0)
       throw new ApiError(
         'unsupported_by_engine',

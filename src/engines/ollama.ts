@@ -13,6 +13,7 @@ import { OllamaStream } from './ollama-stream.ts'
 import { OllamaText } from './ollama-text.ts'
 import { refusal } from './wire-refusal.ts'
 import { who } from './wire-tokens.ts'
+import { refusePictures } from './pictures.ts'
 import { type Answer, type Exchange, Wire } from './wire.ts'
 
 export { ollamaOptions }
@@ -45,6 +46,7 @@ class Ollama implements Engine {
     })
   }
   admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
+    refusePictures(chain, this.id)
     if ((settings.top_logprobs ?? 0) > 0) throw this.#cannot('top_logprobs', 'no log probabilities are taken from it.')
     const all = callables(chain.tools, settings.tools)
     const { tools, must } = chosen(all, settings.tool_choice)

@@ -7,7 +7,9 @@
 // - Older servers drop the cache salt in a session, and one with several data-parallel ranks keeps nodes by rank: neither
 //   is given sessions. Streaming sessions pin their KV and cannot go back, so they are not used.
 // - Closing the connection aborts the request, within two seconds.
-// - Images are not sent yet: `image_data` would stand beside the ids.
+// - Images stand beside the ids as data URLs, one for each placeholder; the server puts as many image tokens in place of
+//   it as the image needs, and tells those in `prompt_tokens`, so that sessions cannot be held to their length. Since
+//   SGLANG_MM_AVOID_RETOKENIZE (on in 0.5.23) all other ids stay; older servers (0.5.10) decode them and encode again.
 import { z } from 'zod'
 import { ApiError } from '../protocol/errors.ts'
 import type { Settings } from '../protocol/request.ts'
@@ -37,7 +39,7 @@ export const sglangOptions = z.strictObject({
 export type SglangInput = z.input<typeof sglangOptions>
 type SglangOptions = z.output<typeof sglangOptions>
 /** Of a call what its request is made of. */
-type Asked = Pick<Call, 'settings' | 'principal' | 'generate' | 'chain'>
+type Asked = Pick<Call, 'settings' | 'principal' | 'generate'>
 
 /** What a turn hands to the next one of its chain. `node`: where it can go on; undefined after a turn without a session. */
 type SglangWarm = { readonly node: { readonly session: string; readonly rid: string } | undefined }
@@ -48,6 +50,8 @@ type Plan =
   | { readonly type: 'delta'; readonly session: string; readonly rid: string; readonly offset: number }
 
 const askMs = 10_000
+/** Ids that a picture may become. */
+const pictureIds = 16_384
 /** How long sessions may take to be closed before the connections are. */
 const closeMs = 1_000
 /** The first version whose sessions were read to keep the cache salt. */
@@ -172,8 +176,8 @@ export class SglangEngine implements Engine {
     return answer.status === 404 ? await this.#wire.get(`/get_${name}`, signal) : answer
   }
   /** Undefined where a session is to be opened first. */
-  #known(warm: unknown, { run, common }: Prompt): Plan | undefined {
-    if (!this.#options.sessions || this.#lost >= strikes) return { type: 'whole' }
+  #known(warm: unknown, { run, common, pictures }: Prompt): Plan | undefined {
+    if (!this.#options.sessions || this.#lost >= strikes || pictures.length > 0) return { type: 'whole' }
     // The value is our own, handed back. Without one it is the first turn: most conversations have no second.
     if (!isWarm(warm)) return { type: 'whole' }
     const { node } = warm
@@ -216,7 +220,7 @@ export class SglangEngine implements Engine {
       this.#wire,
       {
         path: '/generate',
-        body: this.body(call, prompt, plan, rid),
+        body: this.body(call, prompt, plan, rid, call.generate ? this.#holder.of(call, prompt) : undefined),
         silent: !call.generate,
         lingerMs: this.#options.lingerMs,
         told,
@@ -247,8 +251,8 @@ export class SglangEngine implements Engine {
     )
   }
   /** The request's bytes: those of earlier turns are used as they are. */
-  body(call: Asked, prompt: Prompt, plan: Plan, rid: string): readonly Buffer[] {
-    const { run, stops } = prompt
+  body(call: Asked, prompt: Prompt, plan: Plan, rid: string, held?: Structured): readonly Buffer[] {
+    const { run, stops, pictures } = prompt
     const { settings } = call
     const rest = {
       rid,
@@ -256,19 +260,22 @@ export class SglangEngine implements Engine {
       sampling_params: {
         ...samplingOf(settings, this.#options.sampling),
         // Left out, it would be 128; null is as many as fit, and 0 reads the prompt only.
-        max_new_tokens: call.generate ? boundOf(settings, run.length, this.#context) : 0,
+        max_new_tokens: call.generate ? this.#bound(settings, prompt) : 0,
         stop_token_ids: stops,
-        ...(call.generate ? this.#structured(call, prompt) : {}),
+        ...(held ? spell(held) : {}),
       },
+      ...(pictures.length > 0 ? { image_data: pictures } : {}),
       ...(this.#options.cacheSalt ? { extra_key: saltOf(call.principal.tenant) } : {}),
       ...(plan.type === 'root' ? { session_params: { id: plan.session } } : {}),
       ...(plan.type === 'delta' ? { session_params: { id: plan.session, rid: plan.rid, offset: plan.offset } } : {}),
     }
     return bodyOf('input_ids', plan.type === 'delta' ? idsFrom(prompt, plan.offset) : run.json(), rest)
   }
-  #structured(call: Asked, prompt: Prompt): Record<string, unknown> {
-    const structured = this.#holder.of(call, prompt)
-    return structured ? spell(structured) : {}
+  /** How long a prompt with pictures is only the server knows: what might not fit is no bound, and the turn ends itself. */
+  #bound(settings: Settings, { run, pictures }: Prompt): number | null {
+    const bound = boundOf(settings, run.length, this.#context)
+    if (pictures.length === 0 || bound === null || this.#context === undefined) return bound
+    return bound + run.length + pictures.length * pictureIds < this.#context ? bound : null
   }
 }
 /** The ids behind `from`, as in TokenRun.json. */

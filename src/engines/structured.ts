@@ -43,8 +43,8 @@ export function structuredOf(constraint: Constraint, options: StructuredOptions)
   const format = after === undefined ? formatOf(rule, options) : reasoned(after, rule, options)
   return bounded({ type: 'tag', tag: JSON.stringify({ type: 'structural_tag', format }) }, options)
 }
-/** Up to two blanks or line ends, which models write behind their reasoning. */
-const gap: Format = { type: 'regex', pattern: '[ \\n]{0,2}' }
+/** Up to two line ends, which models write behind their reasoning. */
+const gap: Format = { type: 'regex', pattern: '\\n{0,2}' }
 const nothing: Format = { type: 'const_string', value: '' }
 /** Calls in the reasoning would be read as calls, so it has none. */
 function reasoned(after: string, rule: Rule, options: StructuredOptions): Format {

@@ -17,6 +17,7 @@ import { type Structured, structuredOf } from './structured.ts'
 import { VllmStream } from './vllm-stream.ts'
 import { isRecord, parsed } from './wire-refusal.ts'
 import { bodyOf, boundOf, exchange, isIds, objectOf, samplingOf, saltOf, Told, tokenWire, who } from './wire-tokens.ts'
+import { refusePictures } from './pictures.ts'
 import { type Answer, type Exchange, Wire } from './wire.ts'
 
 export const vllmOptions = z.strictObject({
@@ -35,7 +36,7 @@ type VllmOptions = z.output<typeof vllmOptions>
 
 type Door = 'generate' | 'completions'
 /** Of a call what its request is made of. */
-type Asked = Pick<Call, 'id' | 'settings' | 'principal' | 'generate' | 'chain'>
+type Asked = Pick<Call, 'id' | 'settings' | 'principal' | 'generate'>
 /** The server itself begins the rule behind the reasoning. */
 const gated = 'gated'
 const paths: Readonly<Record<Door, string>> = { generate: '/inference/v1/generate', completions: '/v1/completions' }
@@ -78,6 +79,7 @@ export class VllmEngine implements Engine {
     this.#wire.pool.on('disconnect', () => (this.#door = undefined))
   }
   admit(settings: Settings, chain: Chain, constraint?: Constraint): void {
+    refusePictures(chain, this.id)
     if ((settings.top_logprobs ?? 0) > 0)
       throw new ApiError(
         'unsupported_by_engine',
@@ -213,7 +215,7 @@ export class VllmEngine implements Engine {
       this.#wire,
       {
         path: paths[door],
-        body: this.body(call, prompt, door),
+        body: this.body(call, prompt, door, this.#structured(call, prompt, door)),
         silent: !call.generate,
         lingerMs: this.#options.lingerMs,
         told,
@@ -230,16 +232,15 @@ export class VllmEngine implements Engine {
     )
   }
   /** The request's bytes: those of earlier turns are used as they are. */
-  body(call: Asked, prompt: Prompt, door: Door): readonly Buffer[] {
+  body(call: Asked, prompt: Prompt, door: Door, held?: Structured): readonly Buffer[] {
     const { settings } = call
     const bound = call.generate ? boundOf(settings, prompt.run.length, this.#context) : 1
-    const held = call.generate ? this.#structured(call, prompt, door) : {}
     const sampling = {
       ...samplingOf(settings, this.#options.sampling),
       // Left out, it would be 16 on older servers.
       max_tokens: bound,
       stop_token_ids: prompt.stops,
-      ...held,
+      ...(held ? { structured_outputs: spell(held) } : {}),
     }
     const request = {
       ...this.#named,
@@ -254,13 +255,12 @@ export class VllmEngine implements Engine {
       ...request,
       // Text is not wanted, so none is made. Reasoning, where there is some, is part of the rule.
       sampling_params: { ...sampling, detokenize: false },
-      ...(held.structured_outputs === undefined ? {} : { reasoning_ended: true }),
+      ...(held ? { reasoning_ended: true } : {}),
     })
   }
-  #structured(call: Asked, prompt: Prompt, door: Door): { structured_outputs?: unknown } {
+  #structured(call: Call, prompt: Prompt, door: Door): Structured | undefined {
     const way = door === 'completions' && this.#options.reasoningParser ? gated : ''
-    const structured = this.#holder.of(call, prompt, way)
-    return structured ? { structured_outputs: spell(structured) } : {}
+    return call.generate ? this.#holder.of(call, prompt, way) : undefined
   }
 }
 function spell(structured: Structured): Record<string, unknown> {

@@ -2,6 +2,7 @@
 // order, sealed or open. Two items of one hash are rendered alike.
 import { hash } from 'node:crypto'
 import { type Item, textOf } from './items.ts'
+import { dataHash } from './pictures.ts'
 
 /** The hash of a conversation of which `before` is the hash so far ('' of none) and `item` the next item. */
 export function extendHash(before: string, item: Item): string {
@@ -45,11 +46,15 @@ function field(text: string | null | undefined): string {
 /** What is neither text nor often there. */
 const rest = (value: unknown): string => `{${field(JSON.stringify(sorted(value)))}`
 
-/** Text as it is; pictures and files by all that names them. */
+/** Text as it is; pictures and files by all that names them, their data by a hash that is made once. */
 function partsOf(parts: readonly { readonly type: string }[]): string {
   let all = '['
   for (const part of parts) {
     const { prompt_cache_breakpoint: _, annotations: __, logprobs: ___, ...named } = part as Record<string, unknown>
+    for (const key of ['image_url', 'file_data']) {
+      const data = named[key]
+      if (typeof data === 'string') named[key] = dataHash(part, data)
+    }
     all += typeof named['text'] === 'string' ? field(named['text']) : rest(named)
   }
   return all

@@ -5,6 +5,7 @@ import { complain } from './complaint.ts'
 import { ApiError } from './errors.ts'
 import { checkFile, checkImage, refuseFileId, refuseFileUrl } from './images.ts'
 import type { InputPart, Message, OutputPart, Role, ToolOutput } from './items.ts'
+import { heldOnce } from './pictures.ts'
 
 type Fields = Record<string, unknown>
 
@@ -87,13 +88,19 @@ function parsePart(value: unknown, plain: 'input_text' | 'output_text', param: s
   const parsed = shape.safeParse(sent)
   if (!parsed.success) throw complain(parsed.error, param)
   const part = withoutNulls(parsed.data)
-  if (part['type'] === 'input_image') checkPicture(part, param)
-  else if (part['type'] === 'input_file') checkFilePart(part, param)
+  if (part['type'] === 'input_image') return picture(part, param)
+  if (part['type'] === 'input_file') checkFilePart(part, param)
   else if (part['type'] === 'output_text') part['annotations'] ??= []
   // The shape of this type has just been checked.
   return part as unknown as InputPart
 }
 
+function picture(part: Fields, param: string): InputPart {
+  const { image_url: url } = part
+  if (typeof url === 'string') return heldOnce({ ...part, type: 'input_image', image_url: url }, param)
+  checkPicture(part, param)
+  return part as unknown as InputPart
+}
 function checkFilePart(part: Fields, param: string): void {
   if (typeof part['file_url'] === 'string') throw refuseFileUrl(`${param}.file_url`)
   if (typeof part['file_id'] === 'string') throw refuseFileId(`${param}.file_id`)

@@ -189,6 +189,8 @@ export interface Codec {
   decoder(settings: Settings, chain: Chain): Decoder
   /** What a model would write behind the prompt for these items, with the id that ends its turn: for engines that follow a script. */
   written(items: readonly Item[], settings: Settings, chain: Chain): ArrayLike<number> | Promise<ArrayLike<number>>
+  /** Data URLs of the pictures whose placeholders stand in the prompt, in their order. Costs the whole history. */
+  pictures(chain: Chain): readonly string[]
   /** What the output must look like; undefined where anything goes. Throws ApiError `unsupported_by_engine` for what the format cannot say. */
   constraint(settings: Settings, chain: Chain): Constraint | undefined
 }
@@ -214,6 +216,8 @@ export type Prompt = {
   /** Ids that end the model's turn. */
   readonly stops: readonly number[]
   readonly constraint: Constraint | undefined
+  /** Data URLs for the placeholders in `run`, in their order. */
+  readonly pictures: readonly string[]
   /** As Codec.written, for this call. */
   written(items: readonly Item[]): ArrayLike<number> | Promise<ArrayLike<number>>
 }

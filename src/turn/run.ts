@@ -225,7 +225,9 @@ async function speak(
     const { prompt } = voice
     meter.called(prompt?.run.length)
     tellPrompt(id, voice.encoded, prompt)
-    if (voice.encoded?.broke) deps.broke(id, principal.owner, voice.encoded.broke)
+    // Not where the same first words were said with other instructions: then nothing that this client had was broken.
+    const goesOn = chain.parent !== undefined && chain.parent.from !== 'root' && chain.parent !== chain.first
+    if (voice.encoded?.broke && goesOn) deps.broke(id, principal.owner, voice.encoded.broke)
     mark(id, 'called')
     const call = {
       id,

@@ -49,6 +49,7 @@ export class Voice {
       tokenizer: codec.tokenizer,
       stops: codec.stops,
       constraint: this.#constraint,
+      pictures: this.#chain.pictures > 0 ? codec.pictures(this.#chain) : [],
       written: (items) => codec.written(items, this.#settings, this.#chain),
     }
   }

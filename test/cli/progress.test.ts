@@ -44,14 +44,14 @@ describe('a download', () => {
       () => now,
     )
     for (let n = 1; n <= 12; n++, now += 1000) onProgress('x.gguf', n * 1e7, 12e7)
-    onProgress('small.json', 2e6, 2e6)
+    onProgress('small.json', 2e4, 2e4)
     end()
     expect(shown.text).toBe('')
     expect(lines).toEqual([
       'downloading x.gguf: 60.0 of 120 MB (50 %)',
       'downloading x.gguf: 110 of 120 MB (91 %)',
       'downloading x.gguf: 120 of 120 MB (100 %)',
-      'downloading small.json: 2.0 of 2.0 MB (100 %)',
+      'downloading small.json: 20.0 of 20.0 kB (100 %)',
     ])
   })
 })

@@ -1,6 +1,6 @@
 // The families that tests run over: a new one is a row here.
 import type { Family } from '../../src/codecs/family.ts'
-import { hermes3, qwen25, qwen3 } from '../../src/codecs/hermes.ts'
+import { hermes3, qwen25, qwen3, qwen3Instruct } from '../../src/codecs/hermes.ts'
 import { deepseekV32 } from '../../src/codecs/deepseek-dsml.ts'
 import { deepseekV3, deepseekV31 } from '../../src/codecs/deepseek.ts'
 import { glm46, glm47 } from '../../src/codecs/glm.ts'
@@ -106,5 +106,7 @@ export const rows: readonly Row[] = [
     but: ({ flags }: Golden) => flags.shuffled === true,
   })),
 ]
+/** Every family, with or without a golden. */
+export const families: readonly Family[] = [...new Set([...rows.map((row) => row.family), qwen3Instruct])]
 const lateSystem = (item: Item | undefined): boolean =>
   item?.type === 'message' && (item.role === 'system' || item.role === 'developer')

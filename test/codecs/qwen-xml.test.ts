@@ -223,10 +223,11 @@ test('constraints hold values to the schema of a strict tool, and custom input t
   const raw = { type: 'custom', name: 'raw', format: { type: 'grammar', syntax: 'regex', definition: 'a+' } }
   const codec = familyCodec(qwen35, bytesFor(qwen35))
   const chain = resent([], 0)
-  const tag = (name: string, end: string, content: object): object => ({
+  const lineEnd = { type: 'regex', definition: '\\n?', quoted: false }
+  const tag = (name: string, content: object): object => ({
     begin: `<tool_call>\n<function=${name}>\n`,
-    content,
-    end: `${end}</function>\n</tool_call>`,
+    content: { type: 'sequence', parts: [content, lineEnd] },
+    end: '</function>\n</tool_call>',
   })
   const inner = { type: 'regex', definition: 'a+', quoted: false }
   expect(codec.constraint(settingsOf({ tools: [strict, none, raw], tool_choice: 'required' }), chain)).toEqual({
@@ -236,9 +237,9 @@ test('constraints hold values to the schema of a strict tool, and custom input t
       must: true,
       one: false,
       tags: [
-        tag('ls', '\n', { type: 'xml', style: 'qwen', schema: strict.parameters }),
-        tag('now', '', { type: 'xml', style: 'qwen', schema: none.parameters }),
-        tag('raw', '\n', { type: 'sequence', parts: ['<parameter=input>\n', inner, '\n</parameter>'] }),
+        tag('ls', { type: 'xml', style: 'qwen', schema: strict.parameters }),
+        tag('now', { type: 'xml', style: 'qwen', schema: none.parameters }),
+        tag('raw', { type: 'sequence', parts: ['<parameter=input>\n', inner, '\n</parameter>'] }),
       ],
     },
   })

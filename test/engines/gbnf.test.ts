@@ -104,7 +104,8 @@ describe('control tokens', () => {
     expect(text.accepts('<tool_call>f any < thing')).toBe(true)
   })
   it('that end a turn are never wanted inside of it as tokens, which no engine would sample', () => {
-    const tag: Tag = { begin: '<|im_end|><tool_call>', content: { type: 'text' }, end: '</s></tool_call>' }
+    const content: Content = { type: 'json', schema: object }
+    const tag: Tag = { begin: '<|im_end|><tool_call>', content, end: '</s></tool_call>' }
     const ids = new Map(Object.entries({ ...control, '<|im_end|>': 20, '</s>': 21 }))
     const made = gbnfOf(tags([tag], { must: true }), { control: (name) => ids.get(name), stops: [7] })
     expect([...made.matchAll(/<\[(\d+)\]>/g)].map(([, id]) => Number(id))).not.toContain(20)

@@ -7,9 +7,9 @@ import { afterAll, beforeAll, describe, expect, vi } from 'vitest'
 import type { LlamaProbe } from '../../src/engines/llama-embedded.ts'
 import type { Call, Engine } from '../../src/turn/ports.ts'
 import { writeTinyGguf } from '../llama/tiny-gguf.ts'
-import { eventually, startTestServer, type TestServer } from '../wire/server.ts'
+import { eventually, pause, startTestServer, type TestServer } from '../wire/server.ts'
 import type { WireResponse } from '../wire/socket.ts'
-import { llama, modules } from './llama-embedded-turns.ts'
+import { llama, modules, turn } from './llama-embedded-turns.ts'
 
 // Each process takes seconds to come up, and far more of them on a busy machine.
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 })
@@ -71,6 +71,19 @@ describe('a warm-up', () => {
     expect(cachedOf(response)).toBeLessThan(response?.usage?.input_tokens ?? 0)
     expect((await engine.held()).sequences.filter((held) => held.length > 0)).toHaveLength(1)
     await socket.close()
+  })
+  llama('leaves what it has computed to the turn that cuts it short', async () => {
+    const ids = Array.from({ length: 12_000 }, (_, n) => 97 + (n % 26))
+    const stop = new AbortController()
+    const ahead = turn(engine, { ids, generate: false, signal: stop.signal })
+    const far = async (): Promise<boolean> =>
+      (await engine.held()).sequences.some((s) => s[0] === 97 && s.length > 2000)
+    while (!(await far())) await pause(1)
+    stop.abort(new Error('cut short'))
+    const told = await turn(engine, { ids: [...ids, 10], generate: false })
+    expect((await ahead).error).toBe(stop.signal.reason)
+    expect(told.usage?.cached).toBeGreaterThan(2000)
+    expect(told.usage?.cached).toBeLessThan(ids.length)
   })
   llama('that was cut short before it began is not computed at all', async () => {
     const before = await engine.held()

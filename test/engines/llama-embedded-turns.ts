@@ -77,6 +77,7 @@ export function callOf(ask: Ask): Call {
       tokenizer,
       stops: [imEnd],
       constraint: undefined,
+      pictures: [],
       written: () => [],
       ...ask.prompt,
     },

@@ -91,7 +91,8 @@ describe.skipIf(!binary)('the llama-server engine over a real one (LLAMA_SERVER 
     expect(days).toBeLessThan(10)
   }
   const ask = async (name: 'free' | 'thinker', constraint: Constraint): Promise<number[]> => {
-    const prompt = promptOf(tokenizer, turn(tokenizer, 'where?'), { constraint })
+    const begun = constraint.after === undefined ? [] : idsOf(tokenizer, '<think>')
+    const prompt = promptOf(tokenizer, [...turn(tokenizer, 'where?'), ...begun], { constraint })
     const got = await read(engine(name), callTo(chain, { max_output_tokens: 200 }, { prompt }))
     expect(got.error).toBeUndefined()
     expect(got.finish).toBe('stop')

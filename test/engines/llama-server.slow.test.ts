@@ -78,7 +78,9 @@ describe('what the llama-server engine sends', () => {
   })
   it('is a grammar of ours where the output is constrained, lazy where that begins behind a token', async () => {
     const { server, engine } = await start()
-    const rule: Constraint['rule'] = { type: 'whole', content: { type: 'json', schema: { type: 'integer' } } }
+    const content = { type: 'json', schema: { type: 'integer' } } as const
+    const rule: Constraint['rule'] = { type: 'whole', content }
+    const tag = { begin: '<think>', content, end: '</think>' }
     const ask = async (constraint: Constraint, generate = true): Promise<Record<string, unknown>> => {
       await read(engine, callTo(chain, {}, { prompt: { ...prompt, constraint }, generate }))
       return server.last.body
@@ -86,14 +88,19 @@ describe('what the llama-server engine sends', () => {
     const plain = await ask({ after: undefined, rule })
     expect(plain['grammar']).toMatch(/^root ::= /)
     expect(plain).not.toHaveProperty('grammar_lazy')
-    expect(await ask({ after: '</think>', rule })).toMatchObject({
-      grammar: expect.stringMatching(new RegExp(`^root ::= <\\[${thought}\\]> `)),
-      ...{ grammar_lazy: true, preserved_tokens: ['</think>'] },
-      grammar_triggers: [{ type: 0, value: '</think>', token: thought }],
+    // Reasoning is part of the grammar: it may be left out, and where the prompt has begun it, it goes on.
+    const open = tokenizer.control('<think>')
+    const behind = await ask({ after: '</think>', rule })
+    expect(behind).not.toHaveProperty('grammar_lazy')
+    expect(behind['grammar']).toMatch(new RegExp(`^root ::= part\\S*\\?[^]*<\\[${open}\\]>[^]*<\\[${thought}\\]>`))
+    const call = { type: 'tags', tags: [tag], must: false, one: false } as const
+    expect(await ask({ after: undefined, rule: call })).toMatchObject({
+      ...{ grammar_lazy: true, preserved_tokens: ['<think>'] },
+      grammar_triggers: [{ type: 0, value: '<think>', token: open }],
     })
     // A mark that is no token of this vocabulary is looked for in the text.
-    expect(await ask({ after: '</done>', rule })).toMatchObject({
-      grammar_triggers: [{ type: 1, value: '</done>' }],
+    expect(await ask({ after: undefined, rule: { ...call, tags: [{ ...tag, begin: '<call>' }] } })).toMatchObject({
+      grammar_triggers: [{ type: 1, value: '<call>' }],
     })
     expect(await ask({ after: undefined, rule }, false)).not.toHaveProperty('grammar')
   })

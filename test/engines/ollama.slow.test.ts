@@ -1,8 +1,12 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { familyCodec } from '../../src/codecs/codec.ts'
+import { qwen25 } from '../../src/codecs/hermes.ts'
 import { OllamaText } from '../../src/engines/ollama-text.ts'
 import { ollama, type OllamaInput } from '../../src/engines/ollama.ts'
+import type { Settings } from '../../src/protocol/request.ts'
 import { byteTokenizer } from '../../src/tokenizers/bytes.ts'
 import type { Constraint, Engine } from '../../src/turn/ports.ts'
+import { bytesFor } from '../codecs/talks.ts'
 import { ScriptedOllama, type Step } from './ollama-script.ts'
 import { callTo, codeOf, customTool, read, settings, tool } from './simulated-generations.ts'
 import { chain, idsOf, promptOf, stop, textOf, turn, until, warmOf } from './token-prompts.ts'
@@ -121,12 +125,12 @@ describe('the Ollama engine', () => {
   it('tells of its models and of the context that one has', async () => {
     const { server, engine } = await start(undefined, { model: 'qwen3:8b' })
     expect(await engine.probe(signal)).toEqual(['qwen3:8b', 'llama3.2:latest'])
-    expect(await engine.describe?.(signal)).toEqual({ context: 40_960 })
+    expect(await engine.describe?.(signal)).toEqual({ text: true, context: 40_960 })
     const small = ollama({ url: `${server.url}/api`, model: 'small' })
     const set = ollama({ url: server.url, model: 'small', context: 4096 })
     open.push(small, set)
-    expect(await small.describe?.(signal)).toEqual({ context: 8192 })
-    expect(await set.describe?.(signal)).toEqual({ context: 4096 })
+    expect(await small.describe?.(signal)).toEqual({ text: true, context: 8192 })
+    expect(await set.describe?.(signal)).toEqual({ text: true, context: 4096 })
   })
 })
 
@@ -135,13 +139,42 @@ describe('what Ollama cannot be held to', () => {
   it.each([
     ['a tool that must be called', { tools: [tool('ls')], tool_choice: 'required' as const }, 'tool_choice'],
     ['a custom tool with a grammar', { tools: [customTool('patch', grammar)] }, 'tools'],
+    ['a strict tool', { tools: [{ ...tool('ls'), strict: true }] }, 'tools'],
+    [
+      'tools that may not be called',
+      {
+        tools: [tool('ls'), tool('rm')],
+        tool_choice: { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'ls' }] } as const,
+      },
+      'tool_choice',
+    ],
+    [
+      'a format beside tools',
+      { tools: [tool('ls')], text: { format: { type: 'json_object' } } as const },
+      'text.format',
+    ],
     ['log probabilities', { top_logprobs: 3 }, 'top_logprobs'],
   ])('is refused before a response begins: %s', async (_, some, param) => {
     const { engine } = await start()
-    expect(() => engine.admit(settings(some), chain)).toThrow(
-      expect.objectContaining({ code: 'unsupported_by_engine', param }),
-    )
-    expect(() => engine.admit(settings({ tools: [tool('ls')] }), chain)).not.toThrow()
+    const codec = familyCodec(qwen25, bytesFor(qwen25))
+    const admit = (more: Partial<Settings>): void => {
+      const asked = settings(more)
+      engine.admit(asked, chain, codec.constraint(asked, chain))
+    }
+    expect(() => admit(some)).toThrow(expect.objectContaining({ code: 'unsupported_by_engine', param }))
+    expect(() => admit({ tools: [tool('ls')] })).not.toThrow()
+  })
+  it('is advice where the operator wants it so, but for a choice of tools', async () => {
+    const { server, engine } = await start({ text: 'Done.' }, { grammars: 'advise' })
+    const codec = familyCodec(qwen25, bytesFor(qwen25))
+    const tools = [{ ...tool('ls'), strict: true }, customTool('patch', grammar)]
+    const asked = settings({ tools })
+    const constraint = codec.constraint(asked, chain)
+    expect(constraint?.rule.type).toBe('tags')
+    engine.admit(asked, chain, constraint)
+    await read(engine, callTo(chain, { tools }, { prompt: { ...prompt, constraint } }))
+    expect(server.last.body).not.toHaveProperty('format')
+    expect(() => engine.admit(settings({ tools, tool_choice: 'required' }), chain, constraint)).toThrow(/tool_choice/)
   })
   const schema = { type: 'object', properties: { a: { type: 'string' } } }
   const json: Constraint = { after: undefined, rule: { type: 'whole', content: { type: 'json', schema } } }
@@ -156,7 +189,7 @@ describe('what Ollama cannot be held to', () => {
       'a grammar',
       {
         after: undefined,
-        rule: { type: 'whole', content: { type: 'lark', definition: '%llguidance', quoted: false } },
+        rule: { type: 'whole', content: { type: 'lark', definition: 'start: "a"', quoted: false } },
       },
     ],
     ['strict arguments', { after: undefined, rule: { type: 'tags', tags: [], must: false, one: false } }],

@@ -20,6 +20,10 @@ export class SglangModel {
   /** Tokens an event. */
   step = 1
   bytes: number | undefined = undefined
+  /** Image tokens that stand for one picture, and the id of its placeholder and of each of them. */
+  pictureTokens = 4
+  placeholder = 99
+  stop = 9
   say: (context: readonly number[]) => readonly number[] = () => [11, 12, 13, 9]
 
   /** Undefined for paths that are not the server's. */
@@ -69,14 +73,22 @@ export class SglangModel {
         context = [...(params.offset ? kept.slice(0, params.offset) : kept), ...fresh]
       }
     }
+    const images = body['image_data'] as string[] | undefined
+    if (images) {
+      const places = context.filter((id) => id === this.placeholder).length
+      if (places !== images.length) return abort(rid, `prompt has ${places} placeholders but ${images.length} images`)
+      const expanded = Array<number>(this.pictureTokens).fill(this.placeholder)
+      context = context.flatMap((id) => (id === this.placeholder ? expanded : id))
+    }
     const output = this.say(context).slice(0, most)
     this.contexts.push([...context])
     nodes?.set(rid, { context, output: [...output, ...this.behind] })
-    const cut = output.length > 0 && output.at(-1) !== 9
+    const cut = output.length > 0 && output.at(-1) !== this.stop
     const events: Record<string, unknown>[] = []
     for (let n = Math.min(this.step, output.length); ; n = Math.min(n + this.step, output.length)) {
       const done = n >= output.length
-      const reason = cut || output.length === 0 ? { type: 'length', length: most } : { type: 'stop', matched: 9 }
+      const reason =
+        cut || output.length === 0 ? { type: 'length', length: most } : { type: 'stop', matched: this.stop }
       const from = this.incremental ? Math.max(0, events.length * this.step) : 0
       events.push({
         text: 'x'.repeat(n - from),

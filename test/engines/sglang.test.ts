@@ -95,6 +95,29 @@ describe('SGLang', () => {
       sampling_params: { top_k: 20, temperature: 0, top_p: 1e-6, max_new_tokens: 98, stop_token_ids: [9] },
     })
   })
+  it('is sent pictures as data URLs, in the order of their placeholders, and never in a session', async () => {
+    const talk = new Talk()
+    const pictures = ['data:image/png;base64,AAAA', 'data:image/png;base64,BBBB']
+    const first = await talk.say([1, 99, 2], undefined, { pictures: pictures.slice(0, 1) })
+    expect(server.last(path).body).toMatchObject({ input_ids: [1, 99, 2], image_data: pictures.slice(0, 1) })
+    // What the server made of the placeholder is its own affair.
+    expect(first).toMatchObject({ tokens: [11, 12, 13, 9], usage: { input: 6 } })
+    await talk.say([3, 99], undefined, { pictures })
+    expect(server.last(path).body).toMatchObject({ input_ids: [1, 99, 2, 11, 12, 13, 9, 3, 99], image_data: pictures })
+    expect(server.last(path).body).not.toHaveProperty('session_params')
+    expect([server.to(path).length, server.to('/open_session').length]).toEqual([2, 0])
+  })
+  it('is given no bound that a picture might not leave room for', async () => {
+    options({ context: 40_000 })
+    const pictures = ['data:image/png;base64,AAAA']
+    const bound = async (most: number, some: string[]): Promise<unknown> => {
+      await heard(engine, callOf(runOf([1, 99]), { pictures: some, settings: { max_output_tokens: most } }))
+      return (server.last(path).body['sampling_params'] as { max_new_tokens: unknown }).max_new_tokens
+    }
+    expect(await bound(20_000, pictures)).toBe(20_000)
+    expect(await bound(30_000, pictures)).toBeNull()
+    expect(await bound(30_000, [])).toBe(30_000)
+  })
   it('reads the prompt only for a warm-up', async () => {
     const got = await heard(engine, callOf(runOf([1, 2, 3]), { generate: false }))
     expect(got).toMatchObject({ tokens: [], usage: { input: 3, output: 0 } })

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { checkConstraint, structuredOf, triggersOf } from '../../src/engines/structured.ts'
-import { ApiError } from '../../src/protocol/errors.ts'
+import { type StructuredOptions, structuredOf, triggersOf } from '../../src/engines/structured.ts'
 import type { Constraint, Content, Rule, Tag } from '../../src/turn/ports.ts'
 
 const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'], additionalProperties: false }
@@ -18,8 +17,8 @@ const tags = (some: Partial<Extract<Rule, { type: 'tags' }>> = {}): Rule => ({
   ...some,
 })
 const whole = (content: Content): Rule => ({ type: 'whole', content })
-function format(constraint: Constraint, stops?: readonly string[]): unknown {
-  const structured = structuredOf(constraint, { engine: 'e', stops })
+function format(constraint: Constraint, more: Partial<StructuredOptions> = {}): unknown {
+  const structured = structuredOf(constraint, { engine: 'e', ...more })
   if (structured.type !== 'tag') throw new Error(`not a tag but ${structured.type}`)
   return (JSON.parse(structured.tag) as { format: unknown }).format
 }
@@ -36,16 +35,26 @@ describe('a constraint', () => {
     expect(given(json)).toEqual({ type: 'json', schema })
     expect(given({ type: 'regex', definition: '[a-z]+', quoted: false })).toEqual({ type: 'regex', pattern: '[a-z]+' })
   })
-  it('that begins behind reasoning has the reasoning in it, unless the server sees to that', () => {
+  const answer = { type: 'json_schema', json_schema: schema }
+  const gap = { type: 'regex', pattern: '\\n{0,2}' }
+  it('behind reasoning has the reasoning in it, whether or not the model reasons', () => {
     const constraint: Constraint = { after: '</think>', rule: whole(json) }
+    const thought = (begin: string) => ({ type: 'tag', begin, content: { type: 'any_text' }, end: '</think>' })
     expect(format(constraint)).toEqual({
       type: 'sequence',
       elements: [
-        { type: 'tag', begin: '', content: { type: 'any_text' }, end: '</think>' },
-        { type: 'json_schema', json_schema: schema },
+        { type: 'or', elements: [{ type: 'sequence', elements: [gap, thought('<think>'), gap] }, gap] },
+        answer,
       ],
     })
-    expect(structuredOf(constraint, { engine: 'e', gated: true })).toEqual({ type: 'json', schema })
+    expect(format(constraint, { opened: true })).toEqual({ type: 'sequence', elements: [thought(''), gap, answer] })
+    expect(format({ ...constraint, rule: tags() }, { opened: true })).toMatchObject({
+      elements: [{ content: { type: 'any_text', excludes: ['<tool_call>'] } }, gap, { type: 'triggered_tags' }],
+    })
+  })
+  it('that a server starts behind the reasoning may follow the line ends that models write there', () => {
+    const constraint: Constraint = { after: '</think>', rule: whole(json) }
+    expect(format(constraint, { gated: true })).toEqual({ type: 'sequence', elements: [gap, answer] })
   })
   it('of tags in text lets whatever begins like a tag be nothing else', () => {
     expect(format({ after: undefined, rule: tags() })).toEqual({
@@ -58,27 +67,35 @@ describe('a constraint', () => {
     expect(format({ after: undefined, rule: tags({ one: true }) })).toMatchObject({ stop_after_first: true })
   })
   it('of tags alone leaves no room for text, nor for more than one where one is wanted', () => {
-    const only = { type: 'tags_with_separator', tags: [tagOf('f'), tagOf('g')], separator: '', at_least_one: true }
-    expect(format({ after: undefined, rule: tags({ must: true }) })).toEqual({ ...only, stop_after_first: false })
+    const only = { type: 'tags_with_separator', separator: '', at_least_one: true }
+    const open = (name: string) => ({ ...tagOf(name), end: ['}\n</tool_call>', '}\n</tool_call>\n'] })
+    const many = { ...only, tags: [open('f'), open('g')], stop_after_first: false }
+    expect(format({ after: undefined, rule: tags({ must: true }) })).toEqual(many)
     expect(format({ after: undefined, rule: tags({ must: true, one: true }) })).toEqual({
       ...only,
-      stop_after_first: true,
+      ...{ tags: [tagOf('f'), tagOf('g')], stop_after_first: true },
     })
     expect(format({ after: undefined, rule: tags({ otherwise: json }) })).toEqual({
       type: 'or',
-      elements: [
-        { ...only, stop_after_first: false },
-        { type: 'json_schema', json_schema: schema },
-      ],
+      elements: [many, answer],
     })
   })
-  it('whose tag ends with the token that ends the turn may end without its text', () => {
-    const tag: Tag = { begin: '<|channel|>x<|message|>', content: json, end: '<|call|>' }
-    expect(
-      format({ after: undefined, rule: tags({ tags: [tag], must: true }) }, ['<|return|>', '<|call|>']),
-    ).toMatchObject({
-      tags: [{ end: ['<|call|>', ''] }],
-    })
+  it('whose tag ends with the token that ends the turn may end without its text, and nothing else is enough', () => {
+    const call: Tag = { begin: '<|channel|>x<|message|>', content: json, end: '<|call|>' }
+    const thought: Tag = { begin: '<|channel|>analysis<|message|>', content: { type: 'text' }, end: '<|end|>' }
+    const made = format(
+      { after: undefined, rule: tags({ tags: [thought, call], must: true }) },
+      {
+        stops: ['<|return|>', '<|call|>'],
+      },
+    ) as { elements: object[] }
+    expect(made.elements.at(-1)).toMatchObject({ type: 'or', elements: [{ end: ['<|call|>', ''] }] })
+    expect(made.elements).toHaveLength(5)
+    for (const before of made.elements.slice(0, -1))
+      expect(before).toMatchObject({
+        type: 'or',
+        elements: [{ begin: '<|channel|>analysis<|message|>' }, { type: 'const_string', value: '' }],
+      })
   })
   it('says every kind of content', () => {
     const content = (c: Content) => {
@@ -100,6 +117,14 @@ describe('a constraint', () => {
       type: 'sequence',
       elements: [{ type: 'const_string', value: 'a' }, { type: 'any_text' }],
     })
+    expect(content({ type: 'sequence', parts: ['a', { type: 'text' }, 'b', json] })).toEqual({
+      type: 'sequence',
+      elements: [
+        { type: 'const_string', value: 'a' },
+        { type: 'tag', begin: '', content: { type: 'any_text' }, end: 'b' },
+        answer,
+      ],
+    })
   })
   it('with a grammar of a client is given in the syntax that every version reads', () => {
     const lark: Content = { type: 'lark', definition: 'start: "a" WORD\nWORD: /[a-z]+/', quoted: false }
@@ -108,16 +133,10 @@ describe('a constraint', () => {
     const quoted: Content = { type: 'regex', definition: '"[a-z]+', quoted: true }
     expect(structuredOf({ after: undefined, rule: whole(quoted) }, { engine: 'e' })).toMatchObject({ type: 'grammar' })
   })
-  it('that is too large, or holds what an engine must not see, is refused', () => {
+  it('that is too large is refused', () => {
     const wide = Object.fromEntries(Array.from({ length: 60_000 }, (_, n) => [`property_number_${n}`, {}]))
     const big: Constraint = { after: undefined, rule: whole({ type: 'json', schema: { properties: wide } }) }
     expect(() => structuredOf(big, { engine: 'e' })).toThrow(/too large for the engine 'e'/)
-    const evil: Constraint = {
-      after: undefined,
-      rule: tags({ tags: [call('f', { type: 'lark', definition: '%llguidance {}\nstart: "a"', quoted: false })] }),
-    }
-    expect(() => checkConstraint(evil, 'e')).toThrow(ApiError)
-    expect(() => checkConstraint({ after: undefined, rule: tags() }, 'e')).not.toThrow()
   })
 })
 

@@ -24,6 +24,7 @@ export const promptOf = (
   tokenizer,
   stops: [tokenizer.control(stop) ?? -1],
   constraint: undefined,
+  pictures: [],
   written: () => [],
   ...rest,
 })

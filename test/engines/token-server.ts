@@ -137,14 +137,15 @@ export type Asking = {
   common?: number
   constraint?: Constraint | undefined
   settings?: Partial<Settings>
+  pictures?: readonly string[]
   warm?: unknown
   generate?: boolean
   signal?: AbortSignal
   id?: string
 }
 export const runOf = (ids: readonly number[]): TokenRun => TokenRun.empty.append(ids)
-export function promptOf(run: TokenRun, { common = 0, constraint }: Asking = {}): Prompt {
-  return { run, common, tokenizer, stops: [endId], constraint, written: () => [] }
+export function promptOf(run: TokenRun, { common = 0, constraint, pictures = [] }: Asking = {}): Prompt {
+  return { run, common, tokenizer, stops: [endId], constraint, pictures, written: () => [] }
 }
 export function callOf(run: TokenRun, asking: Asking = {}): Call {
   const chain = Chain.root(principal.owner)

@@ -398,7 +398,11 @@ describe('vLLM', () => {
     )(s.server.script)
     const content = { type: 'json', schema: { type: 'object' } } as const
     await heard(s.engine, callOf(runOf([1]), { constraint: { after: '</think>', rule: { type: 'whole', content } } }))
-    expect(s.server.last(completions).body).toMatchObject({ structured_outputs: { json: { type: 'object' } } })
+    const { structured_outputs: rule } = s.server.last(completions).body as {
+      structured_outputs: { structural_tag: string }
+    }
+    expect(rule.structural_tag).not.toContain('think')
+    expect(rule.structural_tag).toContain('"json_schema":{"type":"object"}')
   })
   it('refuses log probabilities before anything is asked', async () => {
     const s = await start(() => answer)

@@ -134,6 +134,7 @@ test("an engine's request holds the digits of the run itself, not a copy of them
     tokenizer: plain.tokenizer,
     stops: [1],
     constraint: undefined,
+    pictures: [],
     written: () => [],
   }
   const chain = Chain.root(owner)

@@ -7,7 +7,7 @@ import type { Response } from '../../src/protocol/response.ts'
 import { Chain } from '../../src/turn/chain.ts'
 import { Log } from '../../src/turn/log.ts'
 import { Output } from '../../src/turn/output.ts'
-import type { Call, Chunk, Classifier, Delta, Engine, EngineUsage, Seal } from '../../src/turn/ports.ts'
+import type { Call, Chunk, Classifier, Codec, Delta, Engine, EngineUsage, Seal } from '../../src/turn/ports.ts'
 import { type Deps, type Outcome, runTurn } from '../../src/turn/run.ts'
 import { Shadow } from '../../src/turn/shadow.ts'
 import { Settle } from '../../src/turn/settle.ts'
@@ -31,6 +31,8 @@ export type How = {
   readonly stop?: AbortController
   readonly before?: (chain: Chain) => Chain
   readonly outputBytes?: number
+  /** The engine then takes ids and gives some. */
+  readonly codec?: Codec
 }
 
 let count = 0
@@ -41,7 +43,7 @@ export async function run(generate: (call: Call) => AsyncIterable<Chunk>, how: H
   const report = (error: unknown): void => void reports.push(error)
   const engine: Engine = {
     id: 'own',
-    takes: 'items',
+    takes: how.codec ? 'tokens' : 'items',
     admit: () => {},
     generate,
     probe: async () => [],
@@ -49,7 +51,7 @@ export async function run(generate: (call: Call) => AsyncIterable<Chunk>, how: H
   }
   const ledger = countingLedger()
   const deps: Deps = {
-    model: (name) => ({ name, engine, context: undefined }),
+    model: (name) => ({ name, engine, codec: how.codec, context: undefined }),
     ledger,
     settle: new Settle(memoryStore(), 10, report),
     classifiers: how.classifiers ?? [],
