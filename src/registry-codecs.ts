@@ -7,6 +7,7 @@ import type * as Differ from './codecs/differ.ts'
 import type { Family } from './codecs/family.ts'
 import type { Dialect, DialectName } from './codecs/jinja-dialect.ts'
 import { ConfigError, meant, type ModelOptions, type Path } from './config.ts'
+import type { Loaded } from './tokenizers/load.ts'
 import type { Codec, Description, Engine, Tokenizer } from './turn/ports.ts'
 
 /** One line for each format that is written by hand. */
@@ -40,6 +41,8 @@ export type Told = {
   readonly note: (what: string, fields: Readonly<Record<string, string | number | boolean>>) => void
   /** Bytes of a file that comes from a hub; `total` where it is known. */
   readonly onProgress?: ((file: string, bytes: number, total: number | undefined) => void) | undefined
+  /** By where they come from: models of one vocabulary share it. */
+  readonly tokenizers?: Map<string, Promise<Loaded>>
 }
 type Made = { readonly codec: Codec; readonly context: number | undefined }
 /** Longest that an engine is waited for at start. */
@@ -101,7 +104,7 @@ async function tokenizerOf(
   options: Omit<ModelOptions, 'engine'>,
   engine: Description,
   at: Path,
-  { onProgress }: Told,
+  { onProgress, tokenizers }: Told,
 ): Promise<Text> {
   const file = options.template === undefined ? undefined : await read(options.template, [...at, 'template'])
   if (engine.text) return { tokenizer: undefined, template: file ?? engine.template, config: undefined }
@@ -110,10 +113,15 @@ async function tokenizerOf(
     throw wrong([...at, 'tokenizer'], `the engine does not tell its tokenizer; give ${tokenizerForms}`)
   const { loadTokenizer } = await import('./tokenizers/load.ts')
   try {
-    const { tokenizer, template, config } = await loadTokenizer(source, {
-      // Files of all models are called alike.
-      onProgress: (file, bytes, total) => onProgress?.(`${String(source)}/${file}`, bytes, total),
-    })
+    const load = (): Promise<Loaded> =>
+      loadTokenizer(source, {
+        // Files of all models are called alike.
+        onProgress: (file, bytes, total) => onProgress?.(`${String(source)}/${file}`, bytes, total),
+      })
+    const known = typeof source === 'string' ? tokenizers?.get(source) : undefined
+    const loading = known ?? load()
+    if (typeof source === 'string') tokenizers?.set(source, loading)
+    const { tokenizer, template, config } = await loading
     return { tokenizer, template: file ?? engine.template ?? template, config }
   } catch (e) {
     throw wrong([...at, 'tokenizer'], await untold(source, options.tokenizer === undefined, sentence(e)))

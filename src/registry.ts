@@ -148,6 +148,7 @@ export async function createModels(config: Config, told = untold): Promise<Model
   const engines = new Map<string, Engine>()
   const close = async () => void (await Promise.allSettled([...engines.values()].map((e) => e.close())))
   const models = new Map<string, Model>()
+  const sharing: Told = { ...told, tokenizers: new Map() }
   try {
     for (const [name, options] of Object.entries(config.models)) {
       const { engine, context } = options
@@ -156,7 +157,7 @@ export async function createModels(config: Config, told = untold): Promise<Model
         (await createEngine(engine, config.engines[engine] ?? { type: engine }, process.env, told))
       engines.set(engine, made)
       if (made.takes === 'items') models.set(name, { name, engine: made, context })
-      else models.set(name, { name, engine: made, ...(await createCodec(name, options, made, told)) })
+      else models.set(name, { name, engine: made, ...(await createCodec(name, options, made, sharing)) })
     }
   } catch (e) {
     await close()

@@ -252,3 +252,18 @@ describe('docs/engines.md', () => {
     }
   })
 })
+
+it('shares its tokenizer with every model that names the same one', async () => {
+  const config = loadConfig({
+    cwd: folder,
+    env: {
+      CONTINUO_ENGINES: JSON.stringify({ sim: { type: 'simulated', tokens: true } }),
+      CONTINUO_MODELS: JSON.stringify(
+        Object.fromEntries(['a', 'b'].map((name) => [name, { engine: 'sim', codec: 'qwen3', tokenizer }])),
+      ),
+    },
+  }).config
+  const models = await createModels(config)
+  expect(models.resolve('a').codec?.tokenizer).toBe(models.resolve('b').codec?.tokenizer)
+  await models.close()
+})

@@ -1,13 +1,12 @@
 // A family and a tokenizer as a codec. Decides where an encoding goes on from: the tip of the last one, the user message
 // behind which reasoning is dropped, or the start. engines-and-tokens: "never re-encode what you decoded".
 import { setImmediate as others } from 'node:timers/promises'
-import { ApiError } from '../protocol/errors.ts'
 import { type Naming, namingOf } from '../protocol/functions.ts'
 import type { Item } from '../protocol/items.ts'
 import { toolsJson } from '../protocol/known-tools.ts'
 import type { Settings } from '../protocol/request.ts'
 import { type Callable, callables, type Tool } from '../protocol/tools.ts'
-import type { Chain } from '../turn/chain.ts'
+import type { Chain, Generated } from '../turn/chain.ts'
 import type { Broke, Codec, Constraint, Decoder, Encoded, Tokenizer } from '../turn/ports.ts'
 import { TokenRun } from '../turn/tokens.ts'
 import { Constraints } from './constrain.ts'
@@ -167,7 +166,7 @@ export class FamilyCodec implements Codec {
       const { generated } = link
       if (generated?.codec === this.id && (kept(0) || !this.#changes(link))) {
         // The plain loop: the model's own ids are already behind the prompt that it was given.
-        if (n === 0 && generated.run && cached && link.parent === cached.upto && from.run === cached.tokens) {
+        if (n === 0 && cached && link.parent === cached.upto && from.run === cached.tokens && follows(generated, cached)) {
           fold.open()
           fold.ink.pieces.length = 0
           run = generated.run
@@ -279,6 +278,10 @@ function sameBase(a: Base, b: Base): boolean {
   )
 }
 const sameTools = (a: readonly Tool[], b: readonly Tool[]): boolean => a === b || toolsJson(a) === toolsJson(b)
+
+/** What was generated stands behind this very prompt: the link in front may have been encoded under other settings since. */
+const follows = (generated: Generated, { prompt }: Encoded): generated is Generated & { readonly run: TokenRun } =>
+  generated.run !== undefined && generated.run.common(prompt) === prompt.length
 
 /** What the engine knew after the newest turn that followed `cached`. */
 function newestRun(chain: Chain, cached: Encoded): TokenRun | undefined {

@@ -14,8 +14,8 @@ import { beginsAnew, nameOfCall, pieceOf, segmentOf, turnOf } from './turns.ts'
 
 /** Where a fold left off. */
 export type State = {
-  /** Texts of leading system messages, until the head is written. */
-  readonly lead: readonly string[]
+  /** Leading system messages in one text; undefined for none. */
+  readonly lead: string | undefined
   readonly headed: boolean
   readonly before: Kind
   /** Items of the model that a client sent: one message that may still grow. */
@@ -35,7 +35,7 @@ export type State = {
 export type Mark = { readonly link: Chain; readonly from: number; readonly tokens: TokenRun; readonly state: State }
 
 export const start: State = {
-  lead: [],
+  lead: undefined,
   headed: false,
   before: 'head',
   turn: [],
@@ -65,7 +65,7 @@ export class Fold {
   /** Pieces at the start of each item, for whoever asks. */
   readonly starts: number[] = []
   readonly #way: Way
-  #lead: readonly string[]
+  #lead: string | undefined
   #headed: boolean
   #before: Kind
   #turn: TurnPiece[]
@@ -167,7 +167,7 @@ export class Fold {
 
   #segment(segment: Segment): void {
     if (segment.kind === 'system' && !this.#headed && this.#turn.length === 0) {
-      this.#lead = [...this.#lead, segment.text]
+      this.#lead = both(this.#lead, segment.text)
       return
     }
     this.#say()
@@ -211,10 +211,12 @@ export class Fold {
   }
   #head(head: Omit<Head, 'system'>): Head {
     const { instructions } = this.#way
-    const texts = instructions === null || instructions === '' ? this.#lead : [instructions, ...this.#lead]
-    return { ...head, system: texts.length === 0 ? undefined : texts.join('\n\n') }
+    if (instructions === null || instructions === '') return { ...head, system: this.#lead }
+    return { ...head, system: this.#lead === undefined ? instructions : both(instructions, this.#lead) }
   }
 }
+/** Neither is copied: heads are asked for with every message, and may be long. */
+const both = (a: string | undefined, b: string): string => (a === undefined ? b : `${a}\n\n${b}`)
 
 export const changes = (family: Family, turn: ReturnType<typeof turnOf>, head: Head): boolean =>
   family.changes ? family.changes(turn, head) : turn.reasoning !== ''

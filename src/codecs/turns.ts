@@ -50,9 +50,12 @@ export function pieceOf(item: Item, naming: Naming): TurnPiece | undefined {
       return undefined
   }
 }
-/** Does this piece begin a new turn behind these? Models reason first; reasoning behind something else was a new start. */
+/**
+ * Does this piece begin a new turn behind these? Models reason first; reasoning behind something else was a new start, so
+ * that all pieces of a turn but the newest need not be looked at.
+ */
 export const beginsAnew = (before: readonly TurnPiece[], piece: TurnPiece): boolean =>
-  piece.kind === 'reasoning' && before.some((p) => p.kind !== 'reasoning')
+  piece.kind === 'reasoning' && before.length > 0 && before.at(-1)?.kind !== 'reasoning'
 
 /** `earlier`: calls of the conversation in front of it. */
 export function turnOf(pieces: readonly TurnPiece[], earlier = 0): Turn {

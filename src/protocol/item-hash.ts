@@ -12,7 +12,7 @@ export function extendHash(before: string, item: Item): string {
 /** Items since the start, for tests: none twice in a plain loop. */
 export const hashed = { items: 0 }
 
-/** Fields that no model sees. */
+/** Fields of an item, or of a part, that no model sees. What is within them, schemas of tools above all, may have such names. */
 const unseen = new Set(['id', 'status', 'encrypted_content', 'created_by'])
 
 function contentOf(item: Item): string {
@@ -44,7 +44,9 @@ function field(text: string | null | undefined): string {
   return `${text.length}:${text}`
 }
 /** What is neither text nor often there. */
-const rest = (value: unknown): string => `{${field(JSON.stringify(sorted(value)))}`
+const rest = (value: object): string =>
+  `{${field(JSON.stringify(sorted(Object.fromEntries(Object.entries(value).filter(seen)))))}`
+const seen = ([key, value]: [string, unknown]): boolean => !unseen.has(key) && value !== undefined && value !== null
 
 /** Text as it is; pictures and files by all that names them, their data by a hash that is made once. */
 function partsOf(parts: readonly { readonly type: string }[]): string {
@@ -59,10 +61,10 @@ function partsOf(parts: readonly { readonly type: string }[]): string {
   }
   return all
 }
-/** With keys in order, and without what no model sees. */
+/** With keys in order. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (typeof value !== 'object' || value === null) return value
-  const fields = Object.entries(value).filter(([key, v]) => !unseen.has(key) && v !== undefined && v !== null)
+  const fields = Object.entries(value).filter(([, v]) => v !== undefined)
   return fields.toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, v]) => [key, sorted(v)])
 }
