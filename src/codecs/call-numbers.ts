@@ -9,7 +9,7 @@ export type Calls = {
 export const noCalls: Calls = { made: 0, open: [] }
 
 /** Calls that were never answered are remembered so far back. */
-const maxOpen = 1024
+const maxOpen = 256
 
 export function callsBehind({ made, open }: Calls, { calls }: Turn): Calls {
   if (calls.length === 0) return { made, open }

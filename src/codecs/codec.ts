@@ -166,7 +166,13 @@ export class FamilyCodec implements Codec {
       const { generated } = link
       if (generated?.codec === this.id && (kept(0) || !this.#changes(link))) {
         // The plain loop: the model's own ids are already behind the prompt that it was given.
-        if (n === 0 && cached && link.parent === cached.upto && from.run === cached.tokens && follows(generated, cached)) {
+        if (
+          n === 0 &&
+          cached &&
+          link.parent === cached.upto &&
+          from.run === cached.tokens &&
+          follows(generated, cached)
+        ) {
           fold.open()
           fold.ink.pieces.length = 0
           run = generated.run

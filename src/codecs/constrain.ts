@@ -63,7 +63,7 @@ export class Constraints {
     let byBrought = this.#known.get(own)
     if (!byBrought) this.#known.set(own, (byBrought = new WeakMap()))
     let known = byBrought.get(theirs)
-    if (!known) byBrought.set(theirs, (known = new Map()))
+    if (!known) byBrought.set(theirs, (known = new Map<string, Constraint | undefined>()))
     return known
   }
 }

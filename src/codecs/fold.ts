@@ -9,8 +9,9 @@ import type { Family, Head, Kind, Segment, Turn, TurnPiece } from './family.ts'
 import { Ink } from './ink.ts'
 import { owed } from './owed.ts'
 import { answered, type Calls, callsBehind, noCalls } from './call-numbers.ts'
+import { CallNames } from './call-names.ts'
 import { type Cycle, cycleBehind, noCycle } from './cycles.ts'
-import { beginsAnew, nameOfCall, pieceOf, segmentOf, turnOf } from './turns.ts'
+import { beginsAnew, pieceOf, segmentOf, turnOf } from './turns.ts'
 
 /** Where a fold left off. */
 export type State = {
@@ -65,6 +66,7 @@ export class Fold {
   /** Pieces at the start of each item, for whoever asks. */
   readonly starts: number[] = []
   readonly #way: Way
+  readonly #names: CallNames
   #lead: string | undefined
   #headed: boolean
   #before: Kind
@@ -78,6 +80,7 @@ export class Fold {
 
   constructor(way: Way, state: State) {
     this.#way = way
+    this.#names = new CallNames(way.naming)
     this.ink = new Ink(way.tokenizer, way.controls, state.text)
     this.#lead = state.lead
     this.#headed = state.headed
@@ -107,12 +110,13 @@ export class Fold {
     const { family, naming } = this.#way
     if (family.untilAnswer === true) this.#cycle = cycleBehind(this.#cycle, item)
     const piece = pieceOf(item, naming)
+    this.#names.met(item, link, n)
     if (piece) {
       if (beginsAnew(this.#turn, piece)) this.#say()
       this.#turn.push(piece)
       this.#turnKept = kept
     } else {
-      const segment = segmentOf(item, (callId) => nameOfCall(callId, link, n, naming))
+      const segment = segmentOf(item, (callId) => this.#names.of(callId))
       if (segment) this.#segment(segment)
       if (segment?.kind === 'user' && this.#cycle.last !== 'called') {
         this.#changes = false
@@ -138,7 +142,8 @@ export class Fold {
     const { family, naming, head, tokenizer } = this.#way
     const turn = this.#turnOf(link.items.flatMap((item) => pieceOf(item, naming) ?? []))
     this.ink.flush()
-    for (const item of link.items) {
+    for (const [n, item] of link.items.entries()) {
+      this.#names.met(item, link, n)
       this.starts.push(this.ink.pieces.length)
       if (family.untilAnswer === true) this.#cycle = cycleBehind(this.#cycle, item)
     }

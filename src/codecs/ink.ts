@@ -1,4 +1,5 @@
 // What families write, on its way to ids: control ids and plain text in order, encoded in one go.
+import { setImmediate as others } from 'node:timers/promises'
 import type { Tokenizer } from '../turn/ports.ts'
 import type { Family, Pen } from './family.ts'
 
@@ -53,32 +54,46 @@ export function controlsOf({ needs, stops, markers }: Family): RegExp {
   return new RegExp(`(${names.map((name) => name.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`)).join('|')})`)
 }
 
-/** All pieces as ids; a promise where a text is so long that it is encoded in slices. */
+/** UTF-16 units that are encoded before others get a turn: some 10 ms at worst. What is longer is sliced by the tokenizer. */
+const atOnce = 65_536
+
+/** All pieces as ids; a promise where there is so much text that it is encoded in slices. */
 export function encodeAll(pieces: readonly Piece[], tokenizer: Tokenizer): number[] | Promise<number[]> {
   const out: number[] = []
+  let units = 0
   for (let n = 0; n < pieces.length; n++) {
     const piece = pieces[n]
     if (typeof piece === 'number') out.push(piece)
     else if (piece !== undefined) {
+      units += piece.length
       const ids = tokenizer.encode(piece)
       if (ids instanceof Promise) return encodeRest(out, ids, pieces, n + 1, tokenizer)
       pour(ids, out)
+      if (units >= atOnce && pieces.length > 1) return encodeRest(out, [], pieces, n + 1, tokenizer)
     }
   }
   return out
 }
 async function encodeRest(
   out: number[],
-  first: Promise<ArrayLike<number>>,
+  first: Promise<ArrayLike<number>> | readonly number[],
   pieces: readonly Piece[],
   from: number,
   tokenizer: Tokenizer,
 ): Promise<number[]> {
   pour(await first, out)
+  let units = atOnce
   for (let n = from; n < pieces.length; n++) {
     const piece = pieces[n]
     if (typeof piece === 'number') out.push(piece)
-    else if (piece !== undefined) pour(await tokenizer.encode(piece), out)
+    else if (piece !== undefined) {
+      if (units >= atOnce) {
+        await others()
+        units = 0
+      }
+      units += piece.length
+      pour(await tokenizer.encode(piece), out)
+    }
   }
   return out
 }

@@ -86,21 +86,6 @@ export function kindBehind(chain: Chain): Kind {
 }
 const plainNames = namingOf([])
 
-/** The name of the newest call with this id, looked for backwards from an item of a link. */
-export function nameOfCall(callId: string, link: Chain, before: number, naming: Naming): string | undefined {
-  let upTo = before
-  for (let at: Chain | undefined = link; at; at = at.parent) {
-    const { items } = at
-    for (let n = Math.min(upTo, items.length) - 1; n >= 0; n--) {
-      const item = items[n]
-      if ((item?.type === 'function_call' || item?.type === 'custom_tool_call') && item.call_id === callId)
-        return naming.flat(item.name, item.namespace)
-    }
-    upTo = Infinity
-  }
-  return undefined
-}
-
 /** Texts that touch become one, a line each; files have no place in a chat format and leave a note. */
 function partsOf(content: ToolOutput | Extract<Item, { type: 'message' }>['content']): Part[] {
   if (typeof content === 'string') return [content]

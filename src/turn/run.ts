@@ -12,6 +12,7 @@ import type { Ending, Output } from './output.ts'
 import type { Broke, Classifier, Constraint, Delta, Finish, Ledger, Model, Principal } from './ports.ts'
 import { recordOf, type Settle } from './settle.ts'
 import type { Shadow } from './shadow.ts'
+import type { TokenRun } from './tokens.ts'
 import { mark, tellPrompt } from './trace.ts'
 import { Voice } from './voice.ts'
 import { weighText } from './weigh.ts'
@@ -128,6 +129,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     mark(id, 'created')
 
     let ending: Ending = 'stop'
+    let sent: TokenRun | undefined
     if (request.generate) {
       const spoken = await speak(
         compact ? chain.add({ ...input, items: [compact.ask] }) : chain,
@@ -138,6 +140,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
         deps,
       )
       ending = spoken.ending
+      sent = spoken.sent
       // A summary says what the whole conversation said.
       const store = request.store && chain.mayStore
       const made = { response: id, from: 'model' as const, items: output.seen, wire: output.items, store }
@@ -161,7 +164,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     mark(id, 'kept')
     output.finish(response)
     void output.flush()
-    if (model.codec && request.generate && !compact) deps.shadow.look(asked, settings, model.codec)
+    if (model.codec && sent && !compact) deps.shadow.look(asked, sent, chain, settings, model.codec)
     return ending
   } catch (e) {
     const error = ApiError.of(stop.signal.aborted ? stop.signal.reason : e)
@@ -179,6 +182,8 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
 
 type Spoken = {
   readonly ending: Ending
+  /** The prompt, of engines that take tokens. */
+  readonly sent: TokenRun | undefined
   readonly generated: Generated | undefined
   readonly warm: unknown
   readonly checked: string | undefined
@@ -289,7 +294,7 @@ async function speak(
   }
   if (ending !== 'interrupted' && ending !== 'cancelled') output.endOpen(ending === 'stop')
   mark(id, 'generated')
-  return { ending, generated: voice.generated(end), warm, checked: gate.context }
+  return { ending, sent: voice.encoded?.prompt, generated: voice.generated(end), warm, checked: gate.context }
 }
 
 /** A client that is slow, or a check that does not answer, must not keep a turn from being stopped. */

@@ -3,6 +3,7 @@
 import type { Settings } from '../protocol/request.ts'
 import type { Chain } from './chain.ts'
 import type { Codec } from './ports.ts'
+import type { TokenRun } from './tokens.ts'
 
 /** `at`: the token; `item`: of the conversation, 0 the first. */
 export type Mismatch = {
@@ -26,25 +27,23 @@ export class Shadow {
     this.#share = share
     this.#report = report
   }
-  /** Perhaps looks at what was sent for this link, later. Never throws. */
-  look(chain: Chain, settings: Settings, codec: Codec): void {
+  /** Perhaps looks at a turn, later: at what was sent for `asked`, and at what the model said in `said`. Never throws. */
+  look(asked: Chain, sent: TokenRun, said: Chain, settings: Settings, codec: Codec): void {
     if (this.#share === 0 || this.#running >= most || Math.random() >= this.#share) return
-    const sent = chain.encoded?.codec === codec.id ? chain.encoded.prompt : undefined
-    if (!sent) return
     this.#running++
-    void this.#check(chain, sent.view(), settings, codec)
+    void this.#check(asked, sent.view(), said, settings, codec)
       .catch(() => {})
       .finally(() => this.#running--)
   }
-  async #check(chain: Chain, sent: Uint32Array, settings: Settings, codec: Codec): Promise<void> {
+  async #check(asked: Chain, sent: Uint32Array, said: Chain, settings: Settings, codec: Codec): Promise<void> {
     await new Promise<void>((resolve) => setImmediate(resolve))
     this.counts.checks++
-    const found = (await layoutDiffers(chain, sent, settings, codec)) ?? wordsDiffer(chain, settings, codec)
+    const found = (await layoutDiffers(asked, sent, settings, codec)) ?? wordsDiffer(said, sent, settings, codec)
     if (!found) return
     this.counts.mismatches++
     // From here on this conversation is rendered in full, from its items.
-    chain.distrust()
-    this.#report({ response: chain.response, owner: chain.owner, ...found })
+    said.distrust()
+    this.#report({ response: said.response, owner: said.owner, ...found })
   }
 }
 type Found = Pick<Mismatch, 'at' | 'item' | 'why'>
@@ -67,12 +66,10 @@ async function layoutDiffers(
     why: 'rendering it anew gives other tokens',
   }
 }
-/** The newest turn of the model: do its ids still say its items? */
-function wordsDiffer(chain: Chain, settings: Settings, codec: Codec): Found | undefined {
-  let link: Chain | undefined = chain
-  while (link && link.generated === undefined) link = link.parent
-  const { generated, parent } = link ?? {}
-  if (!link || !parent || generated?.codec !== codec.id || generated.stop === undefined) return undefined
+/** Do the ids that the model wrote say the items of its link? Read as they were when they came: under the same settings. */
+function wordsDiffer(said: Chain, sent: Uint32Array, settings: Settings, codec: Codec): Found | undefined {
+  const { generated, parent } = said
+  if (!parent || generated?.codec !== codec.id || generated.stop === undefined) return undefined
   const decoder = codec.decoder(settings, parent)
   const stop = codec.tokenizer.control(generated.stop)
   const deltas = [
@@ -80,10 +77,6 @@ function wordsDiffer(chain: Chain, settings: Settings, codec: Codec): Found | un
     ...decoder.end('stop'),
   ]
   const items = deltas.filter((delta) => delta.type === 'end').length
-  if (items === link.items.length) return undefined
-  return {
-    at: parent.encoded?.prompt.length ?? 0,
-    item: undefined,
-    why: `${items} items are in the tokens of ${link.items.length}`,
-  }
+  if (items === said.items.length) return undefined
+  return { at: sent.length, item: undefined, why: `${items} items are in the tokens of ${said.items.length}` }
 }

@@ -1,6 +1,8 @@
 // What Qwen and Hermes models write: reasoning, text and JSON calls, well formed and not.
 import { describe, expect, test } from 'vitest'
-import { hermes3, qwen25, qwen3 } from '../../src/codecs/hermes.ts'
+import { familyOf } from '../../src/codecs/detect.ts'
+import { hermes3, qwen25, qwen3, qwen3Instruct } from '../../src/codecs/hermes.ts'
+import { mismatch } from '../../src/codecs/match.ts'
 import { ends, reader, short } from './spoken.ts'
 
 const ls = {
@@ -152,4 +154,27 @@ test('Qwen2.5 and Hermes find markers in text where their tokenizer has none', (
     // Without markers of its own a family hears of none.
     expect(short(read.ids(output).deltas)).toEqual([`text:Looking.\n${call('/')}`])
   }
+})
+
+describe('Qwen3 without reasoning', () => {
+  // As its versions of July 2025 are written to: no <think>, and no system message of its own.
+  const template = `{%- if tools %}{{- '<|im_start|>system\\n' }}{%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}
+{{- "# Tools\\n\\nYou may call one or more functions to assist with the user query.\\n\\nYou are provided with function signatures within <tools></tools> XML tags:\\n<tools>" }}
+{%- for tool in tools %}{{- "\\n" }}{{- tool | tojson }}{%- endfor %}
+{{- "\\n</tools>\\n\\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\\n<tool_call>\\n{\\"name\\": <function-name>, \\"arguments\\": <args-json-object>}\\n</tool_call><|im_end|>\\n" }}
+{%- elif messages[0].role == 'system' %}{{- '<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n' }}{%- endif %}
+{%- for message in messages %}
+{%- if message.role == 'user' or (message.role == 'system' and not loop.first) %}{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}
+{%- elif message.role == 'assistant' %}{{- '<|im_start|>assistant\\n' + (message.content or '') }}
+{%- for tool_call in message.tool_calls or [] %}{%- if (loop.first and message.content) or not loop.first %}{{- '\\n' }}{%- endif %}{{- '<tool_call>\\n{"name": "' + tool_call.function.name + '", "arguments": ' }}
+{%- if tool_call.function.arguments is string %}{{- tool_call.function.arguments }}{%- else %}{{- tool_call.function.arguments | tojson }}{%- endif %}{{- '}\\n</tool_call>' }}{%- endfor %}{{- '<|im_end|>\\n' }}
+{%- elif message.role == 'tool' %}{%- if loop.first or messages[loop.index0 - 1].role != 'tool' %}{{- '<|im_start|>user' }}{%- endif %}{{- '\\n<tool_response>\\n' + message.content + '\\n</tool_response>' }}
+{%- if loop.last or messages[loop.index0 + 1].role != 'tool' %}{{- '<|im_end|>\\n' }}{%- endif %}{%- endif %}{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}`
+  test('is found by its template, and writes what the template writes', () => {
+    expect(familyOf(template)).toBe('qwen3-instruct')
+    expect(mismatch(template, qwen3Instruct)).toBeUndefined()
+    expect(mismatch(template, qwen25)).toMatch(/writes/)
+    expect(familyOf(`${template}<think>`)).toBe('qwen3')
+  })
 })

@@ -55,10 +55,13 @@ export function smallBpeJson(family: Family): object {
     decoder: { type: 'ByteLevel' },
   }
 }
+let folder: string | undefined
 /** The same, written to a file for as long as the tests run. */
 export function smallBpeFile(family: Family): string {
-  const folder = mkdtempSync(join(tmpdir(), 'continuo-bpe-'))
-  process.on('exit', () => rmSync(folder, { recursive: true, force: true }))
+  if (folder === undefined) {
+    const made = (folder = mkdtempSync(join(tmpdir(), 'continuo-bpe-')))
+    process.on('exit', () => rmSync(made, { recursive: true, force: true }))
+  }
   const path = join(folder, `${family.name}.json`)
   writeFileSync(path, JSON.stringify(smallBpeJson(family)))
   return path

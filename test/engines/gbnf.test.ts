@@ -121,6 +121,29 @@ describe('control tokens', () => {
   })
 })
 
+describe('U+0000', () => {
+  const regex = (definition: string, quoted = false) => whole({ type: 'regex', definition, quoted })
+  it('is in no class of a grammar, and none of its texts', () => {
+    // A class of all but some is written as such: engines never sample U+0000 under a grammar.
+    for (const [definition, not] of [
+      ['[\\0ab]', '\0'],
+      ['[\\x00-b]', '\0'],
+      ['[^c]', 'c'],
+      ['(?s:.)', 'aa'],
+      ['\\W|a', 'b'],
+    ] as const) {
+      const g = regex(definition)
+      expect([definition, g.accepts('a'), g.accepts(not)]).toEqual([definition, true, false])
+      expect(g.text).not.toMatch(/\\x00|\0/)
+      expect(regex(definition, true).accepts('\\u0000')).toBe(false)
+    }
+    for (const definition of ['\\0', '[\\x00]', 'a\\u0000'])
+      expect(() => regex(definition)).toThrow(expect.objectContaining({ name: 'ApiError', code: 'invalid_request' }))
+    const raw: Content = { type: 'xml', style: 'qwen', schema: { properties: { a: { enum: ['\0'] } } } }
+    expect(() => whole(raw)).toThrow(/U\+0000/)
+  })
+})
+
 describe('contents', () => {
   it('follow each other in a sequence, and text ends where the next part begins', () => {
     const g = whole({

@@ -94,7 +94,11 @@ describe.skipIf(!binary)('grammars of clients on a real llama-server (LLAMA_SERV
     ['left recursion', { type: 'lark', definition: 'start: start "a" | "b"', quoted: false }, /^ba*$/],
     ['what is optional for ever', { type: 'regex', definition: '((a?b?)*c?)*', quoted: false }, /^[abc]*$/],
     ['every character', { type: 'regex', definition: '(?s:.){5}', quoted: false }, /^[^\0]{5,}$/su],
-    ['the last characters', { type: 'regex', definition: '[\\U0010fff0-\\U0010ffff]{2}', quoted: false }, /^[^\0-\u07ff]{2,}$/u],
+    [
+      'the last characters',
+      { type: 'regex', definition: '[\\U0010fff0-\\U0010ffff]{2}', quoted: false },
+      /^[^\0-\u07ff]{2,}$/u,
+    ],
   ])('of %s are followed', async (_, content, wanted) => {
     expect(await ask(content)).toMatch(wanted)
     await alive()
