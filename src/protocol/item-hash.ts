@@ -45,8 +45,7 @@ function field(text: string | null | undefined): string {
 }
 /** What is neither text nor often there. */
 const rest = (value: object): string =>
-  `{${field(JSON.stringify(sorted(Object.fromEntries(Object.entries(value).filter(seen)))))}`
-const seen = ([key, value]: [string, unknown]): boolean => !unseen.has(key) && value !== undefined && value !== null
+  `{${field(JSON.stringify(ordered(Object.entries(value).filter(([key, v]) => !unseen.has(key) && v !== null))))}`
 
 /** Text as it is; pictures and files by all that names them, their data by a hash that is made once. */
 function partsOf(parts: readonly { readonly type: string }[]): string {
@@ -61,10 +60,15 @@ function partsOf(parts: readonly { readonly type: string }[]): string {
   }
   return all
 }
-/** With keys in order. */
+/** With keys in order: fields and elements each behind a mark, so that none are taken for the other. */
 function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted)
-  if (typeof value !== 'object' || value === null) return value
-  const fields = Object.entries(value).filter(([, v]) => v !== undefined)
-  return fields.toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([key, v]) => [key, sorted(v)])
+  if (Array.isArray(value)) return ['[', ...value.map(sorted)]
+  return typeof value !== 'object' || value === null ? value : ordered(Object.entries(value))
 }
+const ordered = (fields: readonly [string, unknown][]): unknown => [
+  '{',
+  ...fields
+    .filter(([, v]) => v !== undefined)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([key, v]) => [key, sorted(v)]),
+]

@@ -87,6 +87,7 @@ async function loadChain(id: string, { owner, tenant }: Principal, near: Near): 
     at = record.parent
     chain = at === undefined ? undefined : inMemory(at, owner, near)
   }
+  if (records.some((record) => settle.isGone(record.response.id))) throw notFound(id)
   // The day on which it began is part of some prompts.
   const oldest = records.at(-1)?.response.created_at
   chain ??= Chain.root(owner, oldest === undefined ? undefined : oldest * 1000)

@@ -7,7 +7,7 @@ import type { Chain } from './chain.ts'
 
 /** Conversations that grew from one beginning, forks included: they share memory, so they go together. */
 type Group = {
-  readonly keys: string[]
+  readonly links: Set<Chain>
   readonly responses: string[]
   bytes: number
   /** Tokens and their JSON, as measured last. */
@@ -61,15 +61,15 @@ export class PrefixIndex {
   add(chain: Chain, stored: boolean): void {
     if (this.#limits.keepBytes === 0) return
     const { first } = chain
-    const group = this.#groups.get(first) ?? { keys: [], responses: [], bytes: 0, tokens: 0, used: 0 }
+    const group = this.#groups.get(first) ?? { links: new Set(), responses: [], bytes: 0, tokens: 0, used: 0 }
+    // Said twice: the newer one has what the engine knows. Where only the beginning is the same, both go on.
+    const said = this.#chains.get(keyOf(chain))
+    if (said && said.first !== first) this.#drop(said.first)
     for (let link: Chain | undefined = chain; link && link.from !== 'root'; link = link.parent) {
-      const key = `${link.owner}\0${link.hash}`
-      const known = this.#chains.get(key)
-      if (known === link) break
-      // Said twice: the newer one has what the engine knows.
-      if (known && known.first !== first) this.#drop(known.first)
-      this.#chains.set(key, link)
-      if (!known) group.keys.push(key)
+      if (group.links.has(link)) break
+      group.links.add(link)
+      // Where nothing was said yet, every conversation begins.
+      if (link.hash !== '') this.#chains.set(keyOf(link), link)
       group.bytes += link.bytes
       this.#bytes += link.bytes
       if (!this.#byResponse.has(link.response)) {
@@ -123,7 +123,7 @@ export class PrefixIndex {
     if (!group) return
     this.#groups.delete(first)
     this.#bytes -= group.bytes + group.tokens
-    for (const key of group.keys) if (this.#chains.get(key)?.first === first) this.#chains.delete(key)
+    for (const link of group.links) if (this.#chains.get(keyOf(link)) === link) this.#chains.delete(keyOf(link))
     for (const id of group.responses) if (this.#byResponse.get(id)?.chain.first === first) this.#byResponse.delete(id)
   }
   #forgetOld(): void {
@@ -134,3 +134,4 @@ export class PrefixIndex {
     }
   }
 }
+const keyOf = ({ owner, hash }: Chain): string => `${owner}\0${hash}`

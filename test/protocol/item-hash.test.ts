@@ -101,3 +101,15 @@ test('items of types that nobody knows count with all their fields, in any order
   expect(hashOf([one])).toBe(hashOf([other]))
   expect(hashOf([{ ...one, value: { x: 1, y: [3] } } as unknown as Item])).not.toBe(hashOf([one]))
 })
+test("what a tool's schema names like a field of items is part of it", () => {
+  const brings = (id: object): Item =>
+    ({
+      type: 'additional_tools',
+      role: 'developer',
+      tools: [{ type: 'function', name: 'look', parameters: { type: 'object', properties: id }, strict: false }],
+    }) as unknown as Item
+  const schemas = [{ id: { type: 'string' } }, { id: { type: 'integer' } }, { status: { enum: [['a', 1]] } }, {}]
+  const others = [{ status: { enum: { a: 1 } } }, { id: { const: null } }, { id: {} }]
+  const all = [...schemas, ...others]
+  expect(new Set(all.map((schema) => hashOf([brings(schema)]))).size).toBe(all.length)
+})

@@ -130,6 +130,29 @@ test('what is said again replaces what was known, and its memory is counted once
   expect(index.bytes).toBe(bytes)
 })
 
+test('what was said twice is forgotten with the response that said it last', () => {
+  const index = indexOf()
+  for (let n = 0; n < 3; n++) index.add(talk('a', 'one', 'two'), true)
+  index.forget('resp_a_0')
+  expect(index.find('a', [user('one'), says('two')])).toBeUndefined()
+  expect(index).toMatchObject({ size: 0, bytes: 0 })
+})
+test('conversations that only begin alike leave each other alone', () => {
+  const index = indexOf()
+  const [a, b] = [talk('a', 'one', 'two', 'three'), talk('a', 'one', 'other', 'three')]
+  for (let n = 0; n < 3; n++) for (const chain of [a, b]) index.add(chain, false)
+  expect(index.find('a', [user('one'), says('two'), user('three')])?.chain).toBe(a)
+  expect(index.find('a', [user('one'), says('other'), user('three')])?.chain).toBe(b)
+})
+test('a warm-up without input is the beginning of no conversation in particular', () => {
+  const index = indexOf()
+  const warm = (response: string) => Chain.root('a').add({ response, from: 'input', items: [] })
+  const chain = warm('w1').add({ response: 'r1', from: 'input', items: [user('one')] })
+  index.add(chain, false)
+  index.add(warm('w2'), false)
+  expect(index.find('a', [user('one'), user('two')])?.chain).toBe(chain)
+})
+
 test('the chain of a stored response is found by its id, by its owner alone; that of others is not', () => {
   const index = indexOf()
   const chain = talk('a', 'one', 'two')
