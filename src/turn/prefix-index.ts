@@ -4,6 +4,7 @@
 import { extendHash } from '../protocol/item-hash.ts'
 import type { Item } from '../protocol/items.ts'
 import type { Chain } from './chain.ts'
+import type { TokenRun } from './tokens.ts'
 
 /** Conversations that grew from one beginning, forks included: they share memory, so they go together. */
 type Group = {
@@ -65,7 +66,14 @@ export class PrefixIndex {
     // Said twice: the newer one has what the engine knows. Where only the beginning is the same, both go on.
     const said = this.#chains.get(keyOf(chain))
     if (said && said.first !== first) this.#drop(said.first)
+    let newer: TokenRun | undefined
     for (let link: Chain | undefined = chain; link && link.from !== 'root'; link = link.parent) {
+      const run = link.generated?.run ?? link.encoded?.prompt
+      // A fork that was copied has memory of its own.
+      const own = newer && run && !newer.shares(run) ? newer.bytes : 0
+      group.bytes += own
+      this.#bytes += own
+      newer = run ?? newer
       if (group.links.has(link)) break
       group.links.add(link)
       // Where nothing was said yet, every conversation begins.
