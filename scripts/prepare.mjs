@@ -31,9 +31,10 @@ export function fail(text, code = 1) {
 // npm tells its scripts where it is; without it (plain `node scripts/…`) the one on the PATH is used.
 function npm(args, cwd) {
   const own = process.env.npm_execpath
+  const options = { cwd, stdio: ['inherit', 2, 2] }
   return own?.endsWith('.js')
-    ? run(process.execPath, [own, ...args], { cwd })
-    : run('npm', args, { cwd, shell: process.platform === 'win32' })
+    ? run(process.execPath, [own, ...args], options)
+    : run('npm', args, { ...options, shell: process.platform === 'win32' })
 }
 
 const read = (file) => JSON.parse(readFileSync(file, 'utf8'))
