@@ -2,6 +2,7 @@
 // Its words reach clients only as one short sentence without paths, addresses or keys.
 import { ApiError } from '../protocol/errors.ts'
 import type { Answer } from './wire.ts'
+import { clean, isRecord, messageOf, parsed, quote } from './wire-words.ts'
 
 /** The engine as its errors name it. */
 export type Who = { readonly name: string; readonly host: string; readonly model: string }
@@ -79,47 +80,4 @@ function isContext(status: number, told: string, text: string): boolean {
   if (status === 400 || status === 422) return contextWords.test(told) || contextWords.test(text.slice(0, 4096))
   // Some servers answer 500 for it; there the words must be the server's own message.
   return status === 500 && contextWords.test(told)
-}
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-/** The message in the shapes that servers use: {error: {message}}, {error: ""}, {message}, {detail}. */
-function messageOf(body: unknown): string | undefined {
-  if (Array.isArray(body)) return messageOf(body[0])
-  if (!isRecord(body)) return undefined
-  const { error, message, detail } = body
-  if (typeof error === 'string') return error
-  if (isRecord(error) && typeof error['message'] === 'string') return error['message']
-  if (typeof message === 'string') return message
-  if (typeof detail === 'string') return detail
-  return Array.isArray(detail) && isRecord(detail[0]) && typeof detail[0]['msg'] === 'string'
-    ? detail[0]['msg']
-    : undefined
-}
-const isRecord = (v: unknown): v is Record<string, unknown> => typeof v === 'object' && v !== null && !Array.isArray(v)
-const quote = (told: string): string => {
-  const short = clean(told, 160)
-  return short === '' ? '' : `: "${short}"`
-}
-
-/** One line of plain words: what could be a path, a URL, an address, a key or a control character is left out. */
-export function clean(text: string, limit: number): string {
-  const plain = text
-    .slice(0, 4096)
-    .replace(/\p{C}+/gu, ' ')
-    .replace(/\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, '…')
-    .replace(/(?<![\w.])[A-Za-z]:\\\S+/g, '…')
-    .replace(/(?<![\w<])~?\.{0,2}\/[\w.@+-]+(\/[\w.@+-]*)*/g, '…')
-    .replace(/\b[\w.-]+(\/[\w.@+-]+){2,}/g, '…')
-    .replace(/\b0x[0-9a-f]+/gi, '…')
-    .replace(/\b(sk|key|pk)-[\w-]{8,}/gi, '…')
-    .replace(/"/g, "'")
-    .replace(/\s+/g, ' ')
-    .trim()
-    .replace(/[.\s]+$/, '')
-  return plain.length <= limit ? plain : `${plain.slice(0, limit - 1)}…`
 }

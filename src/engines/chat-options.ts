@@ -1,7 +1,7 @@
 // What a chat-completions server is told to be: where it listens, how it spells things, what it can and cannot do.
 import { z } from 'zod'
+import { answerBytes, lingerMs, wireOptions } from './wire-options.ts'
 
-const ms = (n: number): z.ZodDefault<z.ZodNumber> => z.number().int().positive().default(n)
 const yes = z.boolean().default(true)
 const no = z.boolean().default(false)
 export const effortLevels = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
@@ -45,33 +45,15 @@ export const chatOptions = z.strictObject({
   url: z.url({ protocol: /^https?$/ }),
   /** The engine's id, in error sentences and logs. Default: the URL's host. */
   name: z.string().min(1).max(256).optional(),
-  apiKey: z.string().min(1).optional(),
   /** The server's name for the model. Default: the name the client asked for. */
   model: z.string().min(1).max(256).optional(),
   /** Tokens the prompt may have, where known. */
   context: z.number().int().positive().optional(),
-  headers: z.record(z.string(), z.string()).default({}),
   /** Further fields of every request body, e.g. chat_template_kwargs. They win over ours, except for messages and stream. */
   body: z.record(z.string(), z.unknown()).default({}),
-  connectMs: ms(5_000),
-  /** Until the first byte of an answer: many servers read the whole prompt before it. */
-  headersMs: ms(600_000),
-  idleMs: ms(300_000),
-  /** How long usage may take to come after the model has finished. */
-  lingerMs: ms(2_000),
-  /** Requests at once; more are refused as overload. */
-  requests: z.number().int().positive().default(512),
-  /** One line of the stream, and all of one answer. */
-  lineBytes: z
-    .number()
-    .int()
-    .positive()
-    .default(16 * 1024 * 1024),
-  totalBytes: z
-    .number()
-    .int()
-    .positive()
-    .default(256 * 1024 * 1024),
+  ...wireOptions,
+  lingerMs,
+  ...answerBytes,
   /** The field that gives earlier reasoning back to the model. */
   reasoningField: z.enum(['reasoning_content', 'reasoning', 'none']).default('reasoning_content'),
   /** Reasoning stands in the text as <think>…</think>. `open`: the template opens the tag, the text begins inside. */

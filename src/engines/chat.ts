@@ -54,16 +54,7 @@ export class ChatEngine implements Engine {
     const offer = this.#offer(call.settings, call.chain)
     const arrivals = new Arrivals(signal)
     const exchange = this.#ask(call, offer, arrivals)
-    return {
-      [Symbol.asyncIterator]: () => ({
-        next: () => arrivals.next(),
-        // The reader has had enough: the far side is to stop at once, and nobody waits for it.
-        return: () => {
-          exchange.destroy()
-          return arrivals.return()
-        },
-      }),
-    }
+    return arrivals.until(() => exchange.destroy())
   }
   async probe(signal: AbortSignal): Promise<readonly string[]> {
     const answer = await this.#wire.get('/models', signal)

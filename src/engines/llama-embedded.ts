@@ -104,15 +104,7 @@ class LlamaEmbedded implements Engine, LlamaProbe {
         (e: unknown) => arrivals.fail(e),
       )
       .finally(() => call.signal.removeEventListener('abort', stop))
-    return {
-      [Symbol.asyncIterator]: () => ({
-        next: () => arrivals.next(),
-        return: () => {
-          end.abort()
-          return arrivals.return()
-        },
-      }),
-    }
+    return arrivals.until(() => end.abort())
   }
   async probe(signal: AbortSignal): Promise<readonly string[]> {
     await this.#process.ask({ what: 'held' }, signal)

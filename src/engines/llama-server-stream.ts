@@ -2,7 +2,8 @@
 // frames: ids inside a character, and the end of a turn that it does not take for one.
 import { ApiError } from '../protocol/errors.ts'
 import type { Chunk, EngineUsage, Finish, Prompt } from '../turn/ports.ts'
-import { cut, garbage, isRecord, messageOf, parsed, streamError, type Who } from './wire-refusal.ts'
+import { cut, garbage, streamError, type Who } from './wire-refusal.ts'
+import { isRecord, messageOf, parsed } from './wire-words.ts'
 import { usageOf } from './wire-tokens.ts'
 
 type Frame = Readonly<Record<string, unknown>>

@@ -69,16 +69,7 @@ class LlamaServer implements Engine {
     if (!prompt) throw new Error('llama-server was called without a prompt of ids')
     const arrivals = new Arrivals(call.signal)
     const exchange = this.#ask(call, prompt, arrivals)
-    return {
-      [Symbol.asyncIterator]: () => ({
-        next: () => arrivals.next(),
-        // The reader has had enough: a closed connection frees the slot, and nobody waits for it.
-        return: () => {
-          exchange.destroy()
-          return arrivals.return()
-        },
-      }),
-    }
+    return arrivals.until(() => exchange.destroy())
   }
   async probe(signal: AbortSignal): Promise<readonly string[]> {
     return (await this.#read('/v1/models', models, this.#wire.get('/v1/models', signal))).data.map((m) => m.id)

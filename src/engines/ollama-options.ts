@@ -1,13 +1,11 @@
 // What an Ollama server is told to be: where it listens, which model it runs and how long it keeps it.
 import { z } from 'zod'
 import { grammarOptions } from './grammar-hold.ts'
-
-const ms = (n: number): z.ZodDefault<z.ZodNumber> => z.number().int().positive().default(n)
+import { answerBytes, wireOptions } from './wire-options.ts'
 
 export const ollamaOptions = z.strictObject({
   /** Where Ollama listens, without /api or /v1. */
   url: z.url({ protocol: /^https?$/ }),
-  apiKey: z.string().min(1).optional(),
   /** Ollama's name for the model. Default: the name the client asked for. */
   model: z.string().min(1).max(256).optional(),
   /**
@@ -17,27 +15,11 @@ export const ollamaOptions = z.strictObject({
   context: z.number().int().positive().optional(),
   /** How long the model stays in memory: seconds, a duration such as `10m`, or -1 for ever. */
   keepAlive: z.union([z.number().int(), z.string().regex(/^-?\d+(ns|us|ms|s|m|h)$/)]).optional(),
-  headers: z.record(z.string(), z.string()).default({}),
   /** Further model options, e.g. `top_k`, `min_p`, `seed`. What the engine itself sets wins. */
   options: z.record(z.string(), z.unknown()).default({}),
   ...grammarOptions,
-  connectMs: ms(5_000),
-  /** Until the first byte of an answer: Ollama sends none while it loads the model and reads the prompt. */
-  headersMs: ms(600_000),
-  idleMs: ms(300_000),
-  /** Requests at once; more are refused as overload. */
-  requests: z.number().int().positive().default(512),
-  /** One line of the stream, and all of one answer. */
-  lineBytes: z
-    .number()
-    .int()
-    .positive()
-    .default(16 * 1024 * 1024),
-  totalBytes: z
-    .number()
-    .int()
-    .positive()
-    .default(256 * 1024 * 1024),
+  ...wireOptions,
+  ...answerBytes,
 })
 
 /** As configured. */

@@ -1,6 +1,7 @@
 // Lines of Ollama's /api/generate → text as generated, usage, how it ended.
 import type { Chunk, EngineUsage, Finish } from '../turn/ports.ts'
-import { cut, garbage, isRecord, messageOf, parsed, streamError, type Who } from './wire-refusal.ts'
+import { cut, garbage, streamError, type Who } from './wire-refusal.ts'
+import { isRecord, messageOf, parsed } from './wire-words.ts'
 import { usageOf } from './wire-tokens.ts'
 
 export class OllamaStream {

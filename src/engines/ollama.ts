@@ -62,16 +62,7 @@ class Ollama implements Engine {
     if (!prompt) throw new Error('Ollama was called without a prompt of ids')
     const arrivals = new Arrivals(call.signal)
     const exchange = this.#ask(call, prompt, arrivals)
-    return {
-      [Symbol.asyncIterator]: () => ({
-        next: () => arrivals.next(),
-        // The reader has had enough: a closed connection ends the generation, and nobody waits for it.
-        return: () => {
-          exchange.destroy()
-          return arrivals.return()
-        },
-      }),
-    }
+    return arrivals.until(() => exchange.destroy())
   }
   async probe(signal: AbortSignal): Promise<readonly string[]> {
     return (await this.#read('/api/tags', tags, this.#wire.get('/api/tags', signal))).models.map((m) => m.name)

@@ -1,7 +1,8 @@
 // What SGLang's /generate streams, as ids. `output_ids` are all so far, or with --incremental-streaming-output those since
 // the last event; `meta_info.completion_tokens` tells which. Refusals come as HTTP 200 and an event that says so.
 import type { Finish } from '../turn/ports.ts'
-import { cut, garbage, isRecord, messageOf, parsed, streamError, type Who } from './wire-refusal.ts'
+import { cut, garbage, streamError, type Who } from './wire-refusal.ts'
+import { isRecord, messageOf, parsed } from './wire-words.ts'
 import { isIds, type Told, usageOf } from './wire-tokens.ts'
 
 /** The server cannot go on in this session: it is gone, or its context is not what we think it is. */

@@ -20,7 +20,7 @@ import { grammarOptions, Holder } from './grammar-hold.ts'
 import { SglangSessions } from './sglang-sessions.ts'
 import { SessionLost, SglangStream } from './sglang-stream.ts'
 import { type Structured, structuredOf } from './structured.ts'
-import { isRecord } from './wire-refusal.ts'
+import { isRecord } from './wire-words.ts'
 import { bodyOf, boundOf, exchange, isIds, objectOf, samplingOf, saltOf, Told, tokenWire, who } from './wire-tokens.ts'
 import { type Answer, type Exchange, Wire } from './wire.ts'
 
@@ -129,17 +129,10 @@ export class SglangEngine implements Engine {
       void this.#opened().then((session) =>
         start(session === undefined ? { type: 'whole' } : { type: 'root', session }),
       )
-    return {
-      [Symbol.asyncIterator]: () => ({
-        next: () => arrivals.next(),
-        // The reader has had enough: the far side is to stop at once, and nobody waits for it.
-        return: () => {
-          left = true
-          running?.destroy()
-          return arrivals.return()
-        },
-      }),
-    }
+    return arrivals.until(() => {
+      left = true
+      running?.destroy()
+    })
   }
   async probe(signal: AbortSignal): Promise<readonly string[]> {
     const { data } = objectOf(this.#wire, await this.#wire.get('/v1/models', signal), 'list its models under this URL')

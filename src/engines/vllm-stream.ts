@@ -2,7 +2,8 @@
 // `return_token_ids`. Both send `choices[0].token_ids` as deltas, the id that ended the turn among them, and usage alone.
 import { ApiError } from '../protocol/errors.ts'
 import type { Finish } from '../turn/ports.ts'
-import { cut, garbage, isRecord, messageOf, parsed, streamError, nameOf, type Who } from './wire-refusal.ts'
+import { cut, garbage, streamError, nameOf, type Who } from './wire-refusal.ts'
+import { isRecord, messageOf, parsed } from './wire-words.ts'
 import { isIds, type Told, usageOf } from './wire-tokens.ts'
 
 export class VllmStream {

@@ -15,7 +15,7 @@ import type { Call, Chunk, Constraint, Description, Engine, Prompt } from '../tu
 import { grammarOptions, Holder } from './grammar-hold.ts'
 import { type Structured, structuredOf } from './structured.ts'
 import { VllmStream } from './vllm-stream.ts'
-import { isRecord, parsed } from './wire-refusal.ts'
+import { isRecord, parsed } from './wire-words.ts'
 import { bodyOf, boundOf, exchange, isIds, objectOf, samplingOf, saltOf, Told, tokenWire, who } from './wire-tokens.ts'
 import { refusePictures } from './pictures.ts'
 import { type Answer, type Exchange, Wire } from './wire.ts'
@@ -111,17 +111,10 @@ export class VllmEngine implements Engine {
       )
     }
     start(true)
-    return {
-      [Symbol.asyncIterator]: () => ({
-        next: () => arrivals.next(),
-        // The reader has had enough: the far side is to stop at once, and nobody waits for it.
-        return: () => {
-          left = true
-          running?.destroy()
-          return arrivals.return()
-        },
-      }),
-    }
+    return arrivals.until(() => {
+      left = true
+      running?.destroy()
+    })
   }
   async probe(signal: AbortSignal): Promise<readonly string[]> {
     const cards = this.#cards(await this.#wire.get('/v1/models', signal))

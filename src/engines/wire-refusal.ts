@@ -2,6 +2,7 @@
 // Its words reach clients only as one short sentence without paths, addresses or keys.
 import { ApiError } from '../protocol/errors.ts'
 import type { Answer } from './wire.ts'
+import { clean, messageOf, parsed, quote } from './wire-words.ts'
 
 /** The engine as its errors name it. */
 export type Who = { readonly name: string; readonly host: string }
@@ -47,28 +48,6 @@ export const garbage = (who: Who): ApiError => failed(`${nameOf(who)} sent what 
 export const cut = (who: Who): ApiError => failed(`${nameOf(who)} cut its answer off before it was finished.`)
 export const nameOf = (who: Who): string => `The engine '${who.name}' at ${who.host}`
 
-/** The message in the shapes that servers use: {error: {message}}, {error: ""}, {message}, {detail}. */
-export function messageOf(body: unknown): string | undefined {
-  if (!isRecord(body)) return undefined
-  const { error, message, detail } = body
-  if (typeof error === 'string') return error
-  if (isRecord(error) && typeof error['message'] === 'string') return error['message']
-  if (typeof message === 'string') return message
-  if (typeof detail === 'string') return detail
-  const [first] = Array.isArray(detail) ? (detail as unknown[]) : []
-  return isRecord(first) && typeof first['msg'] === 'string' ? first['msg'] : undefined
-}
-/** JSON, or undefined for what is none. */
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-export const isRecord = (v: unknown): v is Record<string, unknown> =>
-  typeof v === 'object' && v !== null && !Array.isArray(v)
-
 const failed = (sentence: string, retryAfter?: number): ApiError =>
   new ApiError('server_error', sentence, null, retryAfter)
 const refused = (who: Who, how: string): ApiError =>
@@ -82,22 +61,3 @@ const foreign = (who: Who, told: string): ApiError =>
   failed(
     `${nameOf(who)} does not know an id of the prompt${quote(told)}; the operator must give the model the tokenizer that the engine serves.`,
   )
-const quote = (told: string): string => {
-  const short = clean(told, 160)
-  return short === '' ? '' : `: "${short}"`
-}
-/** One line of plain words: what could be a path, a URL, an address, a key or a control character is left out. */
-function clean(text: string, limit: number): string {
-  const plain = text
-    .slice(0, 4096)
-    .replace(/\p{C}+/gu, ' ')
-    .replace(/\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, '…')
-    .replace(/(?<![\w.])[A-Za-z]:\\\S+/g, '…')
-    .replace(/(?<![\w<])~?\.{0,2}\/[\w.@+-]+(\/[\w.@+-]*)*/g, '…')
-    .replace(/\b(sk|key|pk)-[\w-]{8,}/gi, '…')
-    .replace(/"/g, "'")
-    .replace(/\s+/g, ' ')
-    .trim()
-    .replace(/[.\s]+$/, '')
-  return plain.length <= limit ? plain : `${plain.slice(0, limit - 1)}…`
-}

@@ -7,30 +7,21 @@ import type { Settings } from '../protocol/request.ts'
 import type { Arrivals } from '../turn/arrivals.ts'
 import type { Chunk, Finish, EngineUsage } from '../turn/ports.ts'
 import { cut, refusal, type Who } from './wire-refusal.ts'
+import { lingerMs, wireOptions } from './wire-options.ts'
 import type { Answer, Exchange, Wire } from './wire.ts'
-
-const ms = (n: number): z.ZodDefault<z.ZodNumber> => z.number().int().positive().default(n)
 
 /** Options of every such engine. */
 export const tokenWire = {
   /** Base URL of the server: `http://host:port`. A path of /v1 at its end is left out. */
   url: z.url({ protocol: /^https?$/ }).transform((url) => url.replace(/\/v1\/?$/, '')),
-  apiKey: z.string().min(1).optional(),
-  headers: z.record(z.string(), z.string()).default({}),
   /** Tokens of prompt and output together, where the server does not say. */
   context: z.number().int().positive().optional(),
   /** Sampling fields for requests that leave them open, e.g. top_k; these endpoints know no defaults of the model. */
   sampling: z.record(z.string(), z.unknown()).default({}),
   /** Each tenant has a prefix cache of its own, so that none can tell by time what another has asked. */
   cacheSalt: z.boolean().default(true),
-  connectMs: ms(5_000),
-  /** Until the first byte of an answer: the prompt may be read before it. */
-  headersMs: ms(600_000),
-  idleMs: ms(300_000),
-  /** How long usage may take to come after the model has finished. */
-  lingerMs: ms(2_000),
-  /** Requests at once; more are refused as overload. */
-  requests: ms(512),
+  ...wireOptions,
+  lingerMs,
 }
 
 /** The request around ids that were written before, in parts: those of a long prompt are not even copied. `ids`: as of TokenRun.json. */

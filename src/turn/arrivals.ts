@@ -17,6 +17,18 @@ export class Arrivals implements AsyncIterableIterator<Chunk> {
     if (signal.aborted) this.#onAbort()
     else signal.addEventListener('abort', this.#onAbort, { once: true })
   }
+  /** What a turn reads. `leave`: it has had enough; the far side is to stop at once, and nobody waits for it. */
+  until(leave: () => void): AsyncIterable<Chunk> {
+    return {
+      [Symbol.asyncIterator]: () => ({
+        next: () => this.next(),
+        return: () => {
+          leave()
+          return this.return()
+        },
+      }),
+    }
+  }
   /** A promise when the reader is behind: pause the source until it resolves. After the end it does nothing. */
   push(chunk: Chunk): Promise<void> | undefined {
     if (this.#over) return undefined

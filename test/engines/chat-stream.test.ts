@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ChatStream, type StreamRules } from '../../src/engines/chat-stream.ts'
-import { clean } from '../../src/engines/chat-errors.ts'
+import { clean } from '../../src/engines/wire-words.ts'
 import { usageOf } from '../../src/engines/chat-usage.ts'
 import { SseReader } from '../../src/engines/sse.ts'
 import { ThinkTags } from '../../src/engines/think-tags.ts'
