@@ -8,30 +8,11 @@ import type { Item } from '../../src/protocol/items.ts'
 import type { Settings } from '../../src/protocol/request.ts'
 import type { Chain } from '../../src/turn/chain.ts'
 import type { Codec, Constraint } from '../../src/turn/ports.ts'
+import { applyPatch } from '../engines/apply-patch.ts'
 import { Gbnf } from '../engines/gbnf-matcher.ts'
 import { families } from './families.ts'
 import { bytesFor, fromScratch, resent, settingsOf, writtenIds } from './talks.ts'
 
-const applyPatch = `start: begin_patch hunk+ end_patch
-begin_patch: "*** Begin Patch" LF
-end_patch: "*** End Patch" LF?
-
-hunk: add_hunk | delete_hunk | update_hunk
-add_hunk: "*** Add File: " filename LF add_line+
-delete_hunk: "*** Delete File: " filename LF
-update_hunk: "*** Update File: " filename LF change_move? change?
-
-filename: /(.+)/
-add_line: "+" /(.*)/ LF -> line
-
-change_move: "*** Move to: " filename LF
-change: (change_context | change_line)+ eof_line?
-change_context: ("@@" | "@@ " /(.+)/) LF
-change_line: ("+" | "-" | " ") /(.*)/ LF
-eof_line: "*** End of File" LF
-
-%import common.LF
-`
 const schema = {
   type: 'object',
   properties: { city: { type: 'string' }, days: { type: 'integer', minimum: 1, maximum: 9 } },

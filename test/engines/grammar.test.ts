@@ -4,6 +4,7 @@ import { gbnfOf } from '../../src/engines/gbnf.ts'
 import { checkClientGrammar, checkClientSchema } from '../../src/engines/grammar-check.ts'
 import { ApiError } from '../../src/protocol/errors.ts'
 import { Gbnf } from './gbnf-matcher.ts'
+import { applyPatch } from './apply-patch.ts'
 
 const runs = { numRuns: Number(process.env['RUNS'] ?? 40) }
 type Syntax = 'regex' | 'lark'
@@ -118,27 +119,6 @@ describe('a regular expression', () => {
   })
 })
 
-// The grammar of Codex's apply_patch tool.
-const applyPatch = `start: begin_patch hunk+ end_patch
-begin_patch: "*** Begin Patch" LF
-end_patch: "*** End Patch" LF?
-
-hunk: add_hunk | delete_hunk | update_hunk
-add_hunk: "*** Add File: " filename LF add_line+
-delete_hunk: "*** Delete File: " filename LF
-update_hunk: "*** Update File: " filename LF change_move? change?
-
-filename: /(.+)/
-add_line: "+" /(.*)/ LF -> line
-
-change_move: "*** Move to: " filename LF
-change: (change_context | change_line)+ eof_line?
-change_context: ("@@" | "@@ " /(.+)/) LF
-change_line: ("+" | "-" | " ") /(.*)/ LF
-eof_line: "*** End of File" LF
-
-%import common.LF
-`
 const patches = [
   '*** Begin Patch\n*** Add File: src/a b.ts\n+export const a = 1\n+\n*** End Patch',
   '*** Begin Patch\n*** Delete File: x\n*** End Patch\n',
