@@ -5,28 +5,14 @@ import { qwen3 } from '../../src/codecs/hermes.ts'
 import { jinjaCodec, type JinjaOptions } from '../../src/codecs/jinja.ts'
 import type { Item } from '../../src/protocol/items.ts'
 import { byteTokenizer } from '../../src/tokenizers/bytes.ts'
-import { Chain } from '../../src/turn/chain.ts'
 import type { Codec, Tokenizer } from '../../src/turn/ports.ts'
 import { encodeChain } from '../../src/turn/voice.ts'
 import { chatml, pieced } from './jinja-sources.ts'
-import {
-  bare,
-  decoded,
-  fromScratch,
-  idsOf,
-  itemsOf,
-  resent,
-  settingsOf,
-  smallBpe,
-  speakInto,
-  spelt,
-  writtenIds,
-} from './talks.ts'
+import { bare, decoded, fromScratch, idsOf, itemsOf, resent, settingsOf, smallBpe, writtenIds } from './talks.ts'
+import { began, hold, itemsSaid, type Said, shown, type Step, user } from './steps.ts'
 
 const numRuns = Number(process.env['RUNS'] ?? 40)
 
-const began = Date.parse('2026-07-26')
-const user = (text: string): Item => ({ type: 'message', role: 'user', content: [{ type: 'input_text', text }] })
 const assistant = (text: string): Item => ({
   type: 'message',
   role: 'assistant',
@@ -34,8 +20,6 @@ const assistant = (text: string): Item => ({
 })
 const codecOf = (options: JinjaOptions = {}): Codec =>
   jinjaCodec(chatml, smallBpe(qwen3), { dialect: qwen3, ...options })
-const shown = (codec: Codec, ids: readonly number[]): string =>
-  ids.map((id) => codec.tokenizer.nameOf(id) ?? JSON.stringify(codec.tokenizer.decode([id]))).join(' ')
 
 const tools = [
   {
@@ -50,28 +34,17 @@ const words = fc.oneof(
   fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }).map((s) => `a${s}b`),
   fc.constantFrom('the thing is in there', 'ä中文🙂', 'x\r\ny', ' lead and trail ', '\ue000\uf8ff57344', '<|im_end|>'),
 )
-const said = fc
+const said: fc.Arbitrary<Said> = fc
   .record({
     reasoning: fc.option(words, { nil: undefined }),
     text: fc.option(words, { nil: undefined }),
-    calls: fc.array(words, { maxLength: 2 }),
+    calls: fc.array(
+      words.map((path) => ({ path })),
+      { maxLength: 2 },
+    ),
   })
   .map((s) => (s.text === undefined && s.calls.length === 0 ? { ...s, text: 'ok' } : s))
-type Said = typeof said extends fc.Arbitrary<infer T> ? T : never
-let calls = 0
-const itemsSaid = ({ reasoning, text, calls: paths }: Said): Item[] => [
-  ...(reasoning === undefined
-    ? []
-    : [{ type: 'reasoning' as const, summary: [], content: [{ type: 'reasoning_text' as const, text: reasoning }] }]),
-  ...(text === undefined ? [] : [assistant(text)]),
-  ...paths.map((path): Item => ({
-    type: 'function_call',
-    call_id: `call_${calls++}`,
-    name: 'ls',
-    arguments: JSON.stringify({ path }),
-  })),
-]
-const step = fc.oneof(
+const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant('user' as const), text: words }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('outputs' as const), text: words }) },
   {
@@ -90,50 +63,17 @@ const step = fc.oneof(
     arbitrary: fc.record({
       do: fc.constant('settings' as const),
       instructions: fc.constantFrom(null, 'Be brief.', 'Be long.'),
+      effort: fc.constant(null),
     }),
   },
 )
-type Step = typeof step extends fc.Arbitrary<infer T> ? T : never
-
-function hold(
-  codec: Codec,
-  steps: readonly Step[],
-  look: (chain: Chain, settings: ReturnType<typeof settingsOf>) => void,
-) {
-  let settings = settingsOf({ tools })
-  let chain = Chain.root('o', began).add({ response: 'r', from: 'input', items: [user('begin')] })
-  const past = [chain]
-  const input = (items: Item[]): void =>
-    void (items.length > 0 && (chain = chain.add({ response: 'r', from: 'input', items })))
-  for (const one of steps) {
-    if (one.do === 'user') input([user(one.text)])
-    else if (one.do === 'outputs')
-      input(
-        chain.items.flatMap((item): Item[] =>
-          item.type === 'function_call'
-            ? [{ type: 'function_call_output', call_id: item.call_id, output: one.text }]
-            : [],
-        ),
-      )
-    else if (one.do === 'claim') input(itemsSaid(one.said))
-    else if (one.do === 'fork') chain = past.at(-1 - (one.back % past.length)) ?? chain
-    else if (one.do === 'settings') settings = settingsOf({ tools, instructions: one.instructions })
-    else {
-      const written = writtenIds(codec, itemsSaid(one.said), settings, chain)
-      const ids = one.odd ? spelt(written, codec.tokenizer) : written
-      chain = speakInto(chain, codec, settings, ids.slice(0, one.cut), one.cut === undefined ? 'stop' : 'length')
-    }
-    past.push(chain)
-    look(chain, settings)
-  }
-}
 
 describe('laws', () => {
   const codec = codecOf()
   test('law 1: going on from what was encoded before gives what encoding anew gives', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 1, maxLength: 12 }), (steps) => {
-        hold(codec, steps, (chain, settings) => {
+        hold(codec, tools, steps, (chain, settings) => {
           const went = idsOf(encodeChain(chain, settings, codec))
           expect(shown(codec, went)).toBe(shown(codec, fromScratch(codec, chain, settings)))
         })
@@ -158,6 +98,7 @@ describe('laws', () => {
       fc.property(fc.array(step, { minLength: 1, maxLength: 8 }), (steps) => {
         hold(
           codec,
+          tools,
           steps.filter((s) => s.do !== 'speak' && s.do !== 'fork'),
           (chain, settings) => {
             const went = idsOf(encodeChain(chain, settings, codec))
