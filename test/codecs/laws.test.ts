@@ -23,7 +23,7 @@ import {
 } from './talks.ts'
 import { began, hold, itemsSaid, type Said, shown, type Step, user } from './steps.ts'
 
-const numRuns = Number(process.env['RUNS'] ?? 40) * 2
+const numRuns = Number(process.env['RUNS'] ?? 80)
 
 const text = fc.oneof(
   fc.string({ unit: 'grapheme', minLength: 1, maxLength: 12 }).map((s) => `a${s}b`),
