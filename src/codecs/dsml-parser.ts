@@ -76,7 +76,11 @@ export class DsmlParser implements Parser {
   #settle(out: Out, edge = false): void {
     const tag = this.#tag
     this.#tag = undefined
-    if (tag) this.#say(`${tag.closes ? '</' : '<'}${dsml}${tag.text}`, out)
+    if (tag) {
+      this.#say(`${tag.closes ? '</' : '<'}${dsml}`, out)
+      // Its end may open another one, as if it had come as text.
+      this.text(tag.text, out)
+    }
     if (edge) return
     const rest = this.#edge
     this.#edge = ''
@@ -87,9 +91,10 @@ export class DsmlParser implements Parser {
     if (!tag) return
     const found = whole.exec(tag.text)?.[0]
     if (found === undefined && tag.text.length <= maxTag) return
-    const rest = tag.text.slice(found?.length ?? 0)
-    if (found !== undefined && this.#known(found, tag.closes, out)) this.#tag = undefined
-    else return this.#settle(out)
+    const known = found !== undefined && found.length <= maxTag && this.#known(found, tag.closes, out)
+    if (!known) return this.#settle(out, true)
+    this.#tag = undefined
+    const rest = tag.text.slice(found.length)
     if (rest !== '') this.text(rest, out)
   }
   /** False for a tag that is none where it stands. */

@@ -117,6 +117,12 @@ describe('odd calls', () => {
       'ls{"path": "a <｜DSML｜invoke name=\\"x\\"> b"}',
     ])
   })
+  test('opened right behind a tag that the format has not are calls', () => {
+    const output = `</｜DSML｜\nparameter>${invoke('ls', value('path', '/'))}${eos}`
+    for (const size of [1, 6, 1000])
+      for (const { deltas } of [model.ids(output, size, 'stop'), model.text(output, size, 'stop')])
+        expect(short(deltas)).toEqual(['text:</｜DSML｜\nparameter>', 'ls{"path": "/"}'])
+  })
   test('with tags that the format has not are text', () => {
     expect(read(`a <｜DSML｜other> b${eos}`).join('')).toBe('text:a text:<｜DSML｜other> b')
   })
