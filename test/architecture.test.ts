@@ -19,8 +19,10 @@ const floors: Readonly<Record<string, readonly string[]>> = {
   transports: ['protocol', 'turn', 'session', 'transports'],
   client: ['protocol', 'client'],
   top: ['top', ...below],
+  // Benchmarks are clients and servers at once, and look into both.
+  bench: ['bench', 'top', 'client', ...below],
   // A program also chooses where its log goes.
-  cli: ['cli', 'top', 'client', 'protocol', 'observe'],
+  cli: ['cli', 'bench', 'top', 'client', 'protocol', 'observe'],
 }
 const packages: Readonly<Record<string, readonly string[]>> = {
   protocol: ['zod'],
