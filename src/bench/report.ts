@@ -39,6 +39,8 @@ export type Target = {
   readonly atLeast?: number
 }
 export type Report = {
+  /** What was measured, for people: `One agent task in eight modes`. */
+  readonly title?: string
   readonly command: string
   readonly machine: Machine
   /** As they were used, defaults included. */

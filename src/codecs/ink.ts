@@ -1,6 +1,7 @@
 // What families write, on its way to ids: control ids and plain text in order, encoded in one go.
 import { setImmediate as others } from 'node:timers/promises'
 import type { Tokenizer } from '../turn/ports.ts'
+import { tellEncoded } from '../turn/trace.ts'
 import type { Family, Pen } from './family.ts'
 
 /** Control ids, and texts between them. */
@@ -98,5 +99,6 @@ async function encodeRest(
   return out
 }
 function pour(ids: ArrayLike<number>, out: number[]): void {
+  tellEncoded(ids.length)
   for (let n = 0; n < ids.length; n++) out.push(ids[n] ?? 0)
 }

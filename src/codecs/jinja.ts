@@ -9,6 +9,7 @@ import { type Callable, callables, type Tool } from '../protocol/tools.ts'
 import type { Chain } from '../turn/chain.ts'
 import type { Broke, Codec, Constraint, Decoder, Encoded, Tokenizer } from '../turn/ports.ts'
 import { TokenRun } from '../turn/tokens.ts'
+import { tellEncoded } from '../turn/trace.ts'
 import { Constraints } from './constrain.ts'
 import { ItemDecoder } from './decoder.ts'
 import { type Base, difference } from './differ.ts'
@@ -249,8 +250,14 @@ export class JinjaCodec implements Codec {
   }
   #ids(unit: Unit): ArrayLike<number> | Promise<ArrayLike<number>> {
     if (typeof unit === 'number') return [unit]
-    return typeof unit === 'string' ? this.tokenizer.encode(unit) : unit
+    if (typeof unit !== 'string') return unit
+    const ids = this.tokenizer.encode(unit)
+    return ids instanceof Promise ? ids.then(told) : told(ids)
   }
+}
+function told(ids: ArrayLike<number>): ArrayLike<number> {
+  tellEncoded(ids.length)
+  return ids
 }
 
 function baseOf(chain: Chain, settings: Settings): Base {
