@@ -68,7 +68,8 @@ export class OllamaText {
     this.#length = length
     this.#shared = shared
   }
-  static readonly empty: OllamaText = new OllamaText(0, 0, { bytes: Buffer.alloc(0), used: 0 })
+  // Not by its name: TypeScript 7.0 compiles that to a variable that is not set yet.
+  static readonly empty: OllamaText = new this(0, 0, { bytes: Buffer.alloc(0), used: 0 })
 
   /** All of `run`, which begins with the ids of this text: what to keep for later, and the bytes behind that. */
   follow(run: TokenRun, tokenizer: Tokenizer): { readonly text: OllamaText; readonly rest: Buffer } {

@@ -39,7 +39,8 @@ export class TokenRun {
     this.#buffers = buffers
     this.length = length
   }
-  static readonly empty: TokenRun = new TokenRun(new Buffers(0), 0)
+  // Not by its name: TypeScript 7.0 compiles that to a variable that is not set yet.
+  static readonly empty: TokenRun = new this(new Buffers(0), 0)
 
   append(more: ArrayLike<number>): TokenRun {
     if (more.length === 0) return this
@@ -76,6 +77,13 @@ export class TokenRun {
     const { base, ids } = this.#buffers
     const before = base?.length ?? 0
     return place >= before ? ids.subarray(place - before, this.#own) : this.view().subarray(place)
+  }
+  /** The id at this place; undefined behind the end. */
+  at(place: number): number | undefined {
+    if (place >= this.length) return undefined
+    const { base, ids } = this.#buffers
+    const before = base?.length ?? 0
+    return place < before ? base?.at(place) : ids[place - before]
   }
   /** The ids as JSON without brackets, in parts: `1,2,3`. Costs what is new since it was last asked for. */
   json(): readonly Buffer[] {

@@ -108,6 +108,19 @@ describe('the library', () => {
     const [ours, theirs] = [bpeTokenizer(smallJson()), huggingFaceTokenizer(smallJson())]
     for (const text of corpus()) expect(theirs.encode(text)).toEqual(ours.encode(text))
   })
+  it('cuts a long text where nothing else becomes of it', async () => {
+    const [ours, theirs] = [bpeTokenizer(smallJson()), huggingFaceTokenizer(smallJson())]
+    const lines = [
+      'if (name) {\n\t\treturn "the dog", 12345 ;;;;\n\n}  // déjà vu\n',
+      '      name: value, dog: file }),\n',
+      "日本語中文字符。's the",
+    ]
+    for (const line of lines)
+      for (let shift = 0; shift < 12; shift++) {
+        const long = 'x'.repeat(shift) + line.repeat(Math.ceil(10_000 / line.length))
+        expect(Array.from(await theirs.encode(long))).toEqual(Array.from(await ours.encode(long)))
+      }
+  })
   it('is not asked where an unknown character could only be a control token', () => {
     const model = { ...unigram.model, byte_fallback: false }
     expect(() => huggingFaceTokenizer({ ...unigram, model })).toThrow('no tokens but a control token')
