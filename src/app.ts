@@ -1,5 +1,6 @@
 // The server, put together: from a configuration to open doors, and down again.
 import { mkdir } from 'node:fs/promises'
+import { createServer, type ServerOptions } from 'node:http'
 import { join } from 'node:path'
 import { fastify } from 'fastify'
 import { keyring } from './access/keys.ts'
@@ -8,6 +9,8 @@ import { memorySeal, openSeal } from './access/seal.ts'
 import type { Config } from './config.ts'
 import type { Logger } from './observe/log.ts'
 import { ApiError } from './protocol/errors.ts'
+import { knownTools } from './protocol/known-tools.ts'
+import { parseTools } from './protocol/parse-tools.ts'
 import { createModels, createStore, type Models } from './registry.ts'
 import type { Told } from './registry-codecs.ts'
 import { Live } from './session/live.ts'
@@ -18,9 +21,11 @@ import type { Classifier, Store } from './turn/ports.ts'
 import { PrefixIndex } from './turn/prefix-index.ts'
 import { Settle } from './turn/settle.ts'
 import { Shadow } from './turn/shadow.ts'
+import { Tls, tlsFiles } from './tls.ts'
 import { version } from './version.ts'
 
 export type App = {
+  readonly scheme: 'http' | 'https'
   readonly host: string
   readonly port: number
   readonly models: Models
@@ -56,6 +61,8 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
   const { limits } = config
   if (config.store.kind === 'sqlite') await mkdir(config.data, { recursive: true, mode: 0o700 })
   const report = (err: unknown, what: string): void => log.error({ err }, what)
+  const files = tlsFiles(config)
+  const tls = files && (await Tls.open(files, (level, sentence) => log[level](sentence)))
   const store = ports.store ?? (await createStore(config, report))
   const models = await createModels(config, {
     note: (what, fields) => log.info(fields, what),
@@ -65,7 +72,8 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
   const ledger = countingLedger()
   const settle = new Settle(store, limits.unsettled, report)
   const live = new Live(limits.events)
-  const index = new PrefixIndex(limits.prefixes)
+  // Without caches nothing is kept from one request for the next; the rest of that is createModels.
+  const index = new PrefixIndex(config.caches ? limits.prefixes : { ...limits.prefixes, keepBytes: 0 })
   let draining = false
   let breaks = 0
   const shadow = new Shadow(config.tokens.shadow, ({ at, item, ...rest }) =>
@@ -77,7 +85,9 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
 
   const doors: Doors = {
     version,
+    parseTools: config.caches ? knownTools : parseTools,
     limits,
+    rollouts: config.rollouts,
     live,
     index,
     settle,
@@ -109,14 +119,12 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
     },
   }
 
+  const http: ServerOptions = { headersTimeout: limits.http.headersMs, requestTimeout: 0, keepAliveTimeout: 75_000 }
   const server = fastify({
     bodyLimit: limits.http.maxBodyBytes,
-    connectionTimeout: 0,
-    requestTimeout: 0,
-    keepAliveTimeout: 75_000,
     forceCloseConnections: 'idle',
     logger: false,
-    http: { headersTimeout: limits.http.headersMs, requestTimeout: 0 },
+    serverFactory: (listener) => (tls ? tls.server(http, listener) : createServer(http, listener)),
     routerOptions: { maxParamLength: 256 },
     frameworkErrors: refusePath(version),
   })
@@ -128,6 +136,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
     sockets.close()
     live.close()
     index.close()
+    tls?.close()
     await Promise.allSettled([server.close(), models.close(), store.close()])
     throw e
   }
@@ -137,6 +146,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
   const close = (): Promise<void> =>
     (closed ??= (async (): Promise<void> => {
       draining = true
+      tls?.close()
       sockets.close()
       server.server.closeAllConnections()
       await server.close()
@@ -149,6 +159,7 @@ export async function startApp(config: Config, log: Logger, ports: Ports = {}): 
       await store.close()
     })())
   return {
+    scheme: tls ? 'https' : 'http',
     host: config.host,
     port: typeof address === 'object' && address ? address.port : config.port,
     models,

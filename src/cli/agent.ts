@@ -102,6 +102,9 @@ function advice(error: unknown, url: string): string {
   if ('status' in error && error.status === 401)
     return `${error.message} (give a key with --api-key or CONTINUO_API_KEY)`
   const { cause } = error
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
+  if (/CERT|^UNABLE_TO_VERIFY|_SIGNATURE$/.test(code))
+    return `the certificate of ${url} is not trusted here (${code}); where a CA of your own has signed it, start with NODE_EXTRA_CA_CERTS=PATH_OF_ITS_PEM_FILE`
   if (error.name === 'Unreachable' || (cause instanceof Error && 'code' in cause && cause.code === 'ECONNREFUSED'))
     return `no server answers at ${url}; start one with \`continuo\`, or give --url`
   return cause instanceof Error && error.message === 'fetch failed'

@@ -5,6 +5,7 @@ import { ConfigError, loadConfig, settings, type Config, type Loaded } from '../
 import { version } from '../version.ts'
 import { createLog } from '../observe/log.ts'
 import { createEngine, createStore } from '../registry.ts'
+import { readCredentials, tlsFiles, type TlsFiles } from '../tls.ts'
 import { localEngines, scan, type Found } from './local-engines.ts'
 import { flagsOf, type ConfigOptions } from './options.ts'
 import { downloads } from './progress.ts'
@@ -49,6 +50,8 @@ export async function doctor(options: Options): Promise<number> {
     for (const name of enginesInUse(config)) checks.push(await engine(name, config, loaded))
     if (enginesInUse(config).every((name) => config.engines[name]?.type === 'simulated'))
       found = await scan(localEngines)
+    const files = tlsFiles(config)
+    if (files) checks.push(await certificate(files, loaded))
     checks.push(
       await store(config, loaded),
       await socket(config, loaded, options.key ?? process.env['CONTINUO_API_KEY']),
@@ -99,6 +102,18 @@ async function engine(name: string, config: Config, loaded: Loaded): Promise<Che
   }
 }
 
+async function certificate(files: TlsFiles, loaded: Loaded): Promise<Check> {
+  const name = 'certificate'
+  const advice = 'Correct tls.cert and tls.key, or renew what they name; docs/operations.md says more.'
+  try {
+    const { until, warning } = await readCredentials(files)
+    if (warning !== undefined) return { name, result: 'failed', message: warning, advice }
+    return { name, result: 'ok', message: `${files.cert} fits its key and is valid until ${until.toISOString()}` }
+  } catch (e) {
+    return { name, result: 'failed', message: whyNot(e, loaded), advice }
+  }
+}
+
 async function store(config: Config, loaded: Loaded): Promise<Check> {
   try {
     const made = await createStore(config)
@@ -131,7 +146,7 @@ async function socket(config: Config, loaded: Loaded, key: string | undefined): 
       advice: 'Set limits.websocket.enabled to true and ramp above 0 to switch it on.',
     }
   const model = Object.keys(config.models).find((m) => m !== '*') ?? 'doctor'
-  const running = addressOf(config.host, config.port)
+  const running = addressOf(tlsFiles(config) ? 'https' : 'http', config.host, config.port)
   const runs = config.port !== 0 && (await serves(running))
   if (runs && config.keys.length > 0 && key === undefined)
     return {
@@ -154,7 +169,7 @@ async function socket(config: Config, loaded: Loaded, key: string | undefined): 
     const started = startApp({ ...config, keys, limits, port: 0 }, quiet, { onProgress: bar.onProgress })
     const app = await started.finally(bar.end)
     try {
-      const done = await warmUp(addressOf(app.host, app.port), model, keys.length > 0 ? own : undefined)
+      const done = await warmUp(addressOf(app.scheme, app.host, app.port), model, keys.length > 0 ? own : undefined)
       return { name, result: 'ok', message: `none runs at ${running}, so one was started for the moment; ${done}` }
     } finally {
       await app.close()
@@ -171,10 +186,12 @@ async function socket(config: Config, loaded: Loaded, key: string | undefined): 
 function table({ config, origin, where }: Loaded): Row[] {
   return settings.map(({ name, path }) => ({
     setting: name,
-    value: shown(
-      name,
-      path.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], config),
-    ),
+    // What may be left out has no default.
+    value:
+      shown(
+        name,
+        path.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], config),
+      ) ?? null,
     origin: origin.get(name) ?? 'default',
     where: where.get(name),
   }))

@@ -101,13 +101,14 @@ export function enginesInUse(config: Config): string[] {
   return [...new Set(Object.values(config.models).map((m) => m.engine))]
 }
 
-export function addressOf(host: string, port: number): string {
+/** How this machine reaches what listens there. */
+export function addressOf(scheme: 'http' | 'https', host: string, port: number): string {
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host
-  return `http://${reachable.includes(':') ? `[${reachable.replaceAll(/[[\]]/g, '')}]` : reachable}:${port}`
+  return `${scheme}://${reachable.includes(':') ? `[${reachable.replaceAll(/[[\]]/g, '')}]` : reachable}:${port}`
 }
 
 function welcome(app: App, { config, file }: Loaded): string {
-  const address = addressOf(app.host, app.port)
+  const address = addressOf(app.scheme, app.host, app.port)
   const used = enginesInUse(config)
   const real = used.filter((name) => config.engines[name]?.type !== 'simulated')
   const simulated = used.length > real.length
