@@ -1,8 +1,9 @@
-// A stored record as rows and back: each distinct item once, and a layout that says where it stands.
+// A stored record as rows and back: each distinct item once, and a layout that says where it stands. And what the
+// store's thread does.
 import type { Transaction } from 'kysely'
 import type { Item } from '../protocol/items.ts'
 import type { Response } from '../protocol/response.ts'
-import type { Stored, StoredLink } from '../turn/ports.ts'
+import type { Page, Stored, StoredLink } from '../turn/ports.ts'
 import { idOf, itemsOf } from './record.ts'
 import type { ResponseRow, Tables } from './schema.ts'
 
@@ -15,6 +16,27 @@ export type Layout = {
 export type Rows = {
   readonly response: Omit<ResponseRow, 'n'>
   readonly items: readonly { readonly id: string | null; readonly json: string }[]
+}
+
+/** A response's row, and all its items as JSON. */
+export type Loaded = { readonly row: Found; readonly items: readonly { readonly seq: number; readonly json: string }[] }
+/**
+ * What the store's thread does: it takes records, since cloning them costs less than writing their JSON, and gives JSON,
+ * which whoever asked parses.
+ */
+export type RowStore = {
+  save(records: readonly Stored[]): Promise<void>
+  load(id: string, owner: string): Promise<Loaded | undefined>
+  /** Throws `item_not_found`. */
+  input(id: string, owner: string, page: Page): Promise<{ items: readonly string[]; more: boolean } | undefined>
+  item(id: string, owner: string): Promise<string | undefined>
+  remove(id: string, owner: string): Promise<boolean>
+  /** Deletes what was created before this second, in small steps; how many responses went. */
+  purge(before: number): Promise<number>
+  /** Throws if the file was moved or deleted. */
+  present(): Promise<void>
+  /** Once everything that was asked is done. What is asked later is refused. */
+  close(): Promise<void>
 }
 
 /** A record as rows: an item that stands in several places once, at the last, so that later rows are newer items. */
@@ -61,7 +83,7 @@ export function rowsOf(record: Stored): Rows {
   }
 }
 
-/** Rows per statement: fewer cost more time each, more hold up the process for longer. */
+/** Rows per statement: fewer cost more time each. */
 const perInsert = 50
 
 export async function insert(tx: Transaction<Tables>, { response, items }: Rows): Promise<void> {
@@ -74,8 +96,6 @@ export async function insert(tx: Transaction<Tables>, { response, items }: Rows)
       .slice(from, from + perInsert)
       .map(({ id, json }, k) => ({ response: n, seq: from + k, owner, id, json }))
     await tx.insertInto('items').values(values).execute()
-    // A long history must not hold up the sockets of others.
-    if (values.length === perInsert) await new Promise<void>((resolve) => setImmediate(resolve))
   }
 }
 
@@ -90,7 +110,8 @@ export async function find(tx: Transaction<Tables>, id: string, owner: string): 
     .executeTakeFirst()
 }
 
-export function recordFrom(row: Found, owner: string, items: ReadonlyMap<number, Item>): Stored {
+export function recordFrom({ row, items: found }: Loaded, owner: string): Stored {
+  const items = new Map(found.map(({ seq, json }) => [seq, parsed<Item>(json)]))
   const layout = parsed<Layout>(row.layout)
   const at = (places: readonly number[]) => places.map((seq) => present(items.get(seq)))
   return {
@@ -106,7 +127,7 @@ export function recordFrom(row: Found, owner: string, items: ReadonlyMap<number,
 export function parsed<T>(json: string): T {
   return JSON.parse(json) as T
 }
-export function present(item: Item | undefined): Item {
+export function present<T>(item: T | undefined): T {
   if (item === undefined) throw new SyntaxError('an item of a stored response is missing')
   return item
 }

@@ -5,10 +5,11 @@ import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { SqliteDialect, type SqliteStatement } from 'kysely'
+import { explained, isLocked, NoWal } from './sqlite-errors.ts'
 
 export type FileOptions = {
   readonly path: string
-  /** `full` waits for the disk at every save, on the thread that also serves sockets. See docs/storage.md. */
+  /** `full` waits for the disk at every save. See docs/storage.md. */
   readonly synchronous: 'normal' | 'full'
   /** The file may not grow past this; saves then fail. */
   readonly maxBytes: number
@@ -21,13 +22,15 @@ export type SqliteFile = {
   readonly dialect: SqliteDialect
   /** Runs `work`, again while another process holds the lock, up to `lockMs`. What it throws at last is explained. */
   attempt<T>(work: () => Promise<T>): Promise<T>
+  /** One transaction around `work`, which begins none itself; it holds the lock of those who write from its start. */
+  locked<T>(work: () => Promise<T>): Promise<T>
   /** Throws if the file was moved or deleted since it was opened: SQLite would go on writing to nowhere. */
   present(): Promise<void>
   /** For a database that no Kysely instance took over. */
   close(): void
 }
 
-/** How long SQLite itself waits for a lock. Short, since the whole process waits with it; `attempt` waits the rest. */
+/** How long SQLite itself waits for a lock. Short, since the whole thread waits with it; `attempt` waits the rest. */
 const blockingMs = 20
 const pageBytes = 4096
 /** Statements that stay prepared. The store has about a dozen. */
@@ -60,6 +63,16 @@ export async function openSqlite(options: FileOptions): Promise<SqliteFile> {
   return {
     attempt,
     dialect: new SqliteDialect({ database: preparing(db) }),
+    async locked(work) {
+      db.exec('begin immediate')
+      try {
+        const result = await work()
+        db.exec('commit')
+        return result
+      } finally {
+        if (db.inTransaction) db.exec('rollback')
+      }
+    },
     async present() {
       const now = await stat(path).catch(() => undefined)
       if (now?.ino !== inode)
@@ -87,8 +100,6 @@ function setUp(path: string, options: FileOptions): Database.Database {
     throw error
   }
 }
-class NoWal extends Error {}
-
 /** Kysely's driver prepares at every call; this hands it the statement it had before. */
 function preparing(db: Database.Database) {
   const prepared = new Map<string, SqliteStatement>()
@@ -121,56 +132,4 @@ const nothing: SqliteStatement = {
   all: () => [],
   run: () => none,
   iterate: () => [].values(),
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-}
-function isLocked(error: unknown): boolean {
-  return /^SQLITE_(BUSY|LOCKED)/.test(codeOf(error))
-}
-
-/** The operator's sentence for what SQLite or the file system said; anything else as it came. */
-export function explained(
-  error: unknown,
-  path: string,
-  limits: { readonly maxBytes: number; readonly lockMs: number },
-): unknown {
-  const what = sentence(codeOf(error), error, path, limits)
-  return what === undefined ? error : new Error(what, { cause: error })
-}
-function sentence(
-  code: string,
-  error: unknown,
-  path: string,
-  limits: { maxBytes: number; lockMs: number },
-): string | undefined {
-  const file = `The store file ${path}`
-  if (error instanceof NoWal)
-    return `${file} lies on a file system that cannot do write-ahead logging; put the data folder on a local disk.`
-  // A record that is no JSON any more: some bytes of the file changed under us.
-  if (/^SQLITE_(CORRUPT|NOTADB)/.test(code) || error instanceof SyntaxError)
-    return (
-      `${file} is damaged or is no store. Stop the server and restore the file from a backup, ` +
-      'or move it away together with its -wal and -shm files to start with an empty store.'
-    )
-  if (isLocked(error))
-    return (
-      `${file} has been locked by another process for ${limits.lockMs} ms. ` +
-      'End what holds it (a second server, a backup, an open sqlite3 shell).'
-    )
-  if (/^(SQLITE_FULL|ENOSPC|EDQUOT)/.test(code))
-    return (
-      `${file} cannot grow: the disk is full or its limit of ${limits.maxBytes} bytes is reached. ` +
-      'Free space, raise the limit, or keep responses for fewer days.'
-    )
-  if (/^(SQLITE_READONLY|EROFS)/.test(code))
-    return `${file} cannot be written. Make it and its folder writable for the user that runs the server; if the file was replaced while the server ran, restart the server.`
-  if (
-    /^(SQLITE_CANTOPEN|SQLITE_PERM|SQLITE_AUTH|EACCES|EPERM|ENOENT|ENOTDIR|EEXIST|EISDIR|ELOOP|ENAMETOOLONG)/.test(code)
-  )
-    return `${file} cannot be opened or made (${code}). Let the user that runs the server write its folder, or point the data folder elsewhere.`
-  if (/^(SQLITE_IOERR|EIO|EMFILE|ENFILE)/.test(code))
-    return `${file} could not be read or written (${code}). Look at the disk and the system's log; a file on a network share should be moved to a local disk.`
-  return undefined
 }
