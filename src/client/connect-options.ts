@@ -24,6 +24,8 @@ export type ConnectOptions = {
   readonly resend?: 'before-output' | 'always'
   /** False: no `stream_id` is ever sent and calls run one after the other, for servers without lanes. */
   readonly lanes?: boolean
+  /** False: settings are sent and echoed each turn, also where the server offers to keep them. */
+  readonly lean?: boolean
   /** Named lanes in all; OpenAI and Continuo allow 32 per socket. */
   readonly maxLanes?: number
   /** Calls that may wait for a socket or a lane. */

@@ -3,9 +3,10 @@
 import { isTerminal } from '../protocol/events.ts'
 import { linkOptions, type ConnectOptions } from './connect-options.ts'
 import { Cancelled, ClientError, ConnectionLost, RequestRejected, UpgradeRefused } from './failures.ts'
-import { Flight, type BufferLimits, type Call, type CallOptions } from './flight.ts'
+import { type Answer, Flight, type BufferLimits, type Call, type CallOptions } from './flight.ts'
 import { inFull, itemsOf, type CreateBody } from './history.ts'
 import type { ServerEvent } from './frame.ts'
+import { leaveOut, putBack } from './lean.ts'
 import { defaultLane, Link, type LinkOptions } from './link.ts'
 
 /** An ordered stream of calls. Calls of one lane run one after the other. */
@@ -68,6 +69,14 @@ export class Connection {
   /** Starts a call on any free lane, if possible the one its conversation ran on. */
   create(body: CreateBody, options: CallOptions = {}): Call {
     return this.#submit(body, this.#options.lanes === false ? defaultLane : undefined, options)
+  }
+
+  /**
+   * Experimental: one long response, in which `answer` says what the model's calls return each time the server waits. A
+   * server that has no rollouts rejects the request, or ends the response at the first calls.
+   */
+  rollout(body: CreateBody, answer: Answer, options: CallOptions = {}): Call {
+    return this.create({ ...body, rollout: true }, { ...options, answer })
   }
 
   /** A lane of this name, or the one without a name. */
@@ -152,6 +161,7 @@ export class Connection {
     flight.restart()
     flight.plan = plan
     flight.lane = lane
+    flight.echo = undefined
     flight.sends++
     link.names.delete(lane)
     link.names.add(lane)
@@ -162,16 +172,27 @@ export class Connection {
     if (plan?.previous !== undefined) {
       frame['previous_response_id'] = plan.previous
       frame['input'] = itemsOf(flight.body.input)?.slice(plan.from)
+      // A delta has the settings of its parent, or it would be none.
+      if (this.#mayBeLean(link, flight)) flight.echo = link.history.echo(plan)
+      if (flight.echo) leaveOut(frame)
     }
     link.send(JSON.stringify(frame))
     return true
   }
 
+  #mayBeLean(link: Link, { body }: Flight): boolean {
+    return link.lean && this.#options.lean !== false && body['continuo'] === undefined
+  }
+
   // ── receiving ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #received(link: Link, event: ServerEvent, bytes: number): void {
-    const flight = link.owner(event)
+  #received(link: Link, sent: ServerEvent, bytes: number): void {
+    const flight = link.owner(sent)
     if (!flight) return
+    const event = flight.echo ? putBack(sent, flight.echo) : sent
+    // Once a rollout runs, an error is about what was appended to it.
+    if (event.type === 'error' && flight.options.answer && flight.responseId !== undefined)
+      return this.#abandon(link, flight, new RequestRejected(event))
     if (event.type === 'error') return this.#rejected(link, flight, event)
     this.#failures = 0
     if (!flight.follows(event) && (this.#options.strictNumbers ?? link.server !== undefined))
@@ -182,8 +203,12 @@ export class Connection {
       if (isTerminal(event)) this.#release(link, flight)
       return
     }
-    if (event.type === 'response.output_item.done')
-      flight.received.push(link.history.received(event.output_index, event.item, flight.options.frozen))
+    if (event.type === 'response.output_item.done') {
+      const { item } = event
+      flight.received.push(link.history.received(event.output_index, item, flight.options.frozen))
+      if (item.type === 'function_call' || item.type === 'custom_tool_call') flight.calls.push(item)
+    }
+    if (event.type === 'response.done') void this.#answer(link, flight)
     if (
       event.type === 'response.completed' ||
       event.type === 'response.incomplete' ||
@@ -191,13 +216,40 @@ export class Connection {
     ) {
       const { response } = event
       // An item we never saw finished would be in the server's conversation and not in ours.
-      const whole = (response.output ?? undefined) === undefined || response.output.length === flight.received.length
+      const whole =
+        (response.output ?? undefined) === undefined ||
+        response.output.length === flight.received.length - flight.appended
       if (flight.plan && event.type === 'response.failed') link.history.forget(flight.plan)
       else if (flight.plan && whole)
         link.history.record(flight.plan, flight.received, response.id, flight.lane ?? defaultLane)
+      if (flight.plan && !flight.echo && this.#mayBeLean(link, flight)) link.history.learn(flight.plan, response)
       flight.finish(response)
       this.#release(link, flight)
     }
+  }
+
+  /** Appends to a rollout what its calls return. */
+  async #answer(link: Link, flight: Flight): Promise<void> {
+    const { answer, frozen } = flight.options
+    const calls = flight.calls.splice(0)
+    if (!answer) return
+    try {
+      const input = await answer(calls)
+      if (flight.isOver || link.flights.get(flight.lane ?? defaultLane) !== flight) return
+      const index = flight.received.at(-1)?.index ?? 0
+      for (const item of input) flight.received.push(link.history.received(index, item, frozen))
+      flight.appended += input.length
+      const lane = flight.lane === defaultLane ? {} : { stream_id: flight.lane }
+      link.send(JSON.stringify({ type: 'response.append', response_id: flight.responseId, input, ...lane }))
+    } catch (error) {
+      this.#abandon(link, flight, new ClientError('The calls of the rollout could not be answered', error))
+    }
+  }
+  /** The caller hears of the failure at once; the server is told to end the response. */
+  #abandon(link: Link, flight: Flight, error: ClientError): void {
+    if (flight.isOver) return
+    flight.fail(error)
+    link.giveUp(flight)
   }
 
   #rejected(link: Link, flight: Flight, event: ServerEvent): void {
@@ -206,7 +258,10 @@ export class Connection {
     const again = !flight.draining && flight.untold && flight.sends <= this.#attempts
     this.#leave(link, flight)
     if (flight.plan) link.history.forget(flight.plan)
-    if (again && code === 'previous_response_not_found' && flight.plan?.previous !== undefined) {
+    // A server of another version may know other settings.
+    const tooLean = flight.echo !== undefined && rejection.error.param?.startsWith('continuo') === true
+    if (tooLean && code !== 'previous_response_not_found') link.lean = false
+    if (again && (tooLean || code === 'previous_response_not_found') && flight.plan?.previous !== undefined) {
       // The socket is sound and may carry other calls: the full input goes out on it at once.
       flight.plan = inFull(flight.plan)
       this.#queue.unshift(flight)

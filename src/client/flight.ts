@@ -1,10 +1,11 @@
 // One call from `create` to its end: what was asked, how far the answer has come, and the reader's end of it.
 import { isTerminal } from '../protocol/events.ts'
-import type { Item } from '../protocol/items.ts'
+import type { ClientCall, Item } from '../protocol/items.ts'
 import type { Response } from '../protocol/response.ts'
 import { Cancelled, SlowConsumer, type ClientError } from './failures.ts'
 import type { CreateBody, Plan, Received } from './history.ts'
 import type { ServerEvent } from './frame.ts'
+import type { Echo } from './lean.ts'
 import { Mailbox } from './mailbox.ts'
 
 /** A call as its owner sees it. Iterate it once, or only await `finished`; leaving the loop early cancels. */
@@ -23,7 +24,12 @@ export type Call = AsyncIterable<ServerEvent> & {
   cancel(): void
 }
 
+/** What a rollout's calls return: an output for each of them, and messages of the user beside them. */
+export type Answer = (calls: readonly ClientCall[]) => readonly Item[] | Promise<readonly Item[]>
+
 export type CallOptions = {
+  /** Of a rollout: asked each time the server waits. */
+  readonly answer?: Answer
   readonly signal?: AbortSignal | undefined
   /** `never`: always send the full input. */
   readonly chain?: 'auto' | 'never'
@@ -52,12 +58,18 @@ export class Flight implements Call {
   readonly wanted: string | undefined
   lane: string | undefined
   plan: Plan | undefined
+  /** Set while it is out as a lean turn: what its events lack. */
+  echo: Echo | undefined
   sends = 0
   responseId: string | undefined
   /** The consumer has no interest any more, but the server has not ended the response. */
   draining = false
   readonly finished: Promise<Response>
+  /** Finished items, and what was appended between them. */
   received: Received[] = []
+  appended = 0
+  /** Of a rollout: finished, and not answered yet. */
+  calls: ClientCall[] = []
   readonly #onCancel: (flight: Flight) => void
   readonly #box: Mailbox<ServerEvent>
   #held: [ServerEvent, number][] = []
@@ -111,6 +123,8 @@ export class Flight implements Call {
   restart(): void {
     this.responseId = undefined
     this.received = []
+    this.appended = 0
+    this.calls = []
     this.#held = []
     this.#heard = false
     this.#lastNumber = -1

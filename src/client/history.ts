@@ -1,6 +1,8 @@
 // The incremental rule: when a request may be sent as the new part of its input with `previous_response_id`.
 // A conversation is known by one digest over its settings and items, so remembering it costs the same at any length.
 import { hash } from 'node:crypto'
+import type { Response } from '../protocol/response.ts'
+import { type Echo, echoOf } from './lean.ts'
 
 /** A create body: the fields of the HTTP body, `generate` besides. */
 export type CreateBody = { readonly model: string; readonly input?: unknown } & Readonly<Record<string, unknown>>
@@ -29,6 +31,7 @@ const aside = new Set([
   'stream',
   'stream_options',
   'generate',
+  'rollout',
   'client_metadata',
   'previous_response_id',
 ])
@@ -41,6 +44,8 @@ const empty = sha('')
 export class History {
   readonly #known = new Map<string, { readonly id: string; readonly lane: string }>()
   readonly #ids = new Map<string, string>()
+  /** By the digest of settings. */
+  readonly #echoes = new Map<string, Echo>()
   readonly #limit: number
   readonly #maxIds: number
   constructor(limit = 64, maxIds = 8192) {
@@ -92,6 +97,19 @@ export class History {
     this.#known.delete(key)
     this.#known.set(key, { id: responseId, lane })
     trim(this.#known, this.#limit)
+  }
+
+  /** Remembers what a response echoed of the settings it was made under. */
+  learn({ settings }: Plan, response: Response): void {
+    this.#echoes.delete(settings)
+    this.#echoes.set(settings, echoOf(response))
+    trim(this.#echoes, this.#limit)
+  }
+  /** What a response that goes by this plan would echo, where one under the same settings has. */
+  echo({ settings }: Plan): Echo | undefined {
+    const echo = this.#echoes.get(settings)
+    if (echo !== undefined && this.#echoes.delete(settings)) this.#echoes.set(settings, echo)
+    return echo
   }
 
   /** Forgets the parent of a plan: the server does not know it, or evicted it because its continuation failed. */

@@ -11,7 +11,7 @@ export {
   UpgradeRefused,
 } from './failures.ts'
 export { createFetch, type FetchOptions, type SocketFetch } from './fetch.ts'
-export type { BufferLimits, Call, CallOptions } from './flight.ts'
+export type { Answer, BufferLimits, Call, CallOptions } from './flight.ts'
 export type { CreateBody } from './history.ts'
 export type { ServerEvent } from './frame.ts'
 export { runAgent, AgentFailed, type AgentEvent, type AgentOptions, type AgentResult, type ToolCall } from './agent.ts'

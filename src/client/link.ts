@@ -6,6 +6,7 @@ import { RequestRejected, UpgradeRefused, Unreachable, type ClientError } from '
 import type { Flight } from './flight.ts'
 import { parseFrame, type ServerEvent } from './frame.ts'
 import { History } from './history.ts'
+import { extensionsHeader, leanExtension } from '../protocol/lean.ts'
 
 export type LinkOptions = {
   readonly url: string
@@ -43,6 +44,8 @@ export class Link {
   readonly flights = new Map<string, Flight>()
   /** Version of a Continuo server at the other end, from `x-continuo`; undefined for any other. */
   server: string | undefined
+  /** The server offers lean turns. */
+  lean = false
   /** Whether the server tells lanes apart: true once it echoed a `stream_id`, false once it left one out. */
   lanes: boolean | undefined
   /** True when no further call goes out here, since the server takes none. */
@@ -77,6 +80,8 @@ export class Link {
         this.server = version
         this.lanes = true
       }
+      const offered = String(response.headers[extensionsHeader] ?? '')
+      this.lean = offered.split(',').some((name) => name.trim() === leanExtension)
       this.#socket = response.socket
     })
     ws.on('open', () => {

@@ -28,6 +28,8 @@ export const errorTable = {
   tool_call_not_found: bad('A tool output names a call that is neither in the conversation nor in the input.'),
   response_not_found: bad('No response with this id belongs to this key.', 404),
   response_not_active: bad('The response is not running on this connection.'),
+  not_a_rollout: bad('The response was not started with `rollout: true`; answer its calls with a `response.create`.'),
+  tool_call_already_answered: bad('This call of the rollout has its output; it takes no second one.'),
   events_gone: bad('The events asked for are no longer kept; retrieve the response without `stream`.', 410),
   model_not_found: bad('No model of this name is configured; `GET /v1/models` lists them.', 404),
   not_found: bad('There is no such path.', 404),

@@ -2,7 +2,7 @@
 import type { ErrorBody } from './errors.ts'
 import type { Item, OutputPart, ReasoningText } from './items.ts'
 import { toolsJson } from './known-tools.ts'
-import type { Response } from './response.ts'
+import type { Response, Usage } from './response.ts'
 
 type At = { item_id: string; output_index: number }
 type In = At & { content_index: number }
@@ -25,6 +25,8 @@ export type Body =
   | (At & { type: 'response.custom_tool_call_input.delta'; delta: string })
   | (At & { type: 'response.custom_tool_call_input.done'; input: string })
   | (At & { type: 'response.compaction.compacting' })
+  /** A rollout waits for these; `usage` is that of all its generations so far. */
+  | { type: 'response.done'; response_id: string; required_input: RequiredInput[]; usage: Usage }
   | { type: 'response.steer.accepted'; steer: Steer }
   | {
       type: 'response.steer.pending'

@@ -5,11 +5,12 @@ import { complain } from './complaint.ts'
 import { ApiError } from './errors.ts'
 import type { Item } from './items.ts'
 import { knownTools } from './known-tools.ts'
+import { inheritable, type Lean } from './lean.ts'
 import { parseItems } from './parse.ts'
 import type { ReasoningConfig, TextConfig } from './response.ts'
 import type { Tool, ToolChoice } from './tools.ts'
 
-/** What a request says about how to answer. Never inherited along a chain; a steering successor takes its parent's. */
+/** What a request says about how to answer. Inherited along a chain only by lean turns that ask for it, and by a steering successor. */
 export type Settings = {
   readonly model: string
   readonly instructions: string | null
@@ -45,9 +46,16 @@ export type Create = {
   readonly generate: boolean
   /** HTTP only: SSE instead of one JSON body. */
   readonly stream: boolean
+  /** Set where the request asks for it. Sockets only. */
+  readonly lean?: Lean | undefined
+  /** Sockets only: the response waits for the outputs of its calls and goes on (session/rollout.ts). */
+  readonly rollout: boolean
   /** POST /responses/compact: the output is a window of messages and a summary, to start a new conversation with. */
   readonly window: boolean
 }
+
+/** How its tools are read: knownTools, or parseTools where nothing is to be remembered. */
+export type ParseTools = (sent: unknown) => readonly Tool[]
 
 export const lanePattern = /^[A-Za-z0-9_.-]{1,256}$/
 
@@ -94,6 +102,26 @@ const toolChoice = z
   ])
   .nullish()
 
+const lean = z
+  .strictObject(
+    {
+      inherit: z
+        .array(
+          z.enum(inheritable, { error: `is no setting that can be inherited; these are: ${inheritable.join(', ')}` }),
+        )
+        .max(inheritable.length)
+        .optional(),
+      echo: z.boolean().optional(),
+    },
+    {
+      error: (issue) =>
+        issue.code === 'unrecognized_keys'
+          ? 'takes `inherit` (names of settings) and `echo` (true or false) only'
+          : undefined,
+    },
+  )
+  .nullish()
+
 const create = z.object({
   model: z.string().min(1).max(256),
   input: z.unknown().optional(),
@@ -105,6 +133,7 @@ const create = z.object({
   store: z.boolean().nullish(),
   generate: z.boolean().nullish(),
   stream: z.boolean().nullish(),
+  rollout: z.boolean().nullish(),
   background: z.boolean().nullish(),
   conversation: z.unknown().optional(),
   prompt: z.unknown().optional(),
@@ -126,6 +155,7 @@ const create = z.object({
   user: z.string().max(1024).nullish(),
   metadata: z.record(z.string().max(64), z.string().max(512)).nullish(),
   include: z.array(z.string()).nullish(),
+  continuo: lean,
 })
 
 const refuse = (param: string, message: string): ApiError => new ApiError('unsupported_parameter', message, param)
@@ -134,7 +164,7 @@ const refuse = (param: string, message: string): ApiError => new ApiError('unsup
  * Parses a create request; `lane` comes from the frame, never from an HTTP body.
  * Throws ApiError: invalid_request, unsupported_parameter, and what parseItems and parseTools throw.
  */
-export function parseCreate(value: unknown, lane?: string): Create {
+export function parseCreate(value: unknown, lane?: string, parse: ParseTools = knownTools): Create {
   const parsed = create.safeParse(value)
   if (!parsed.success) throw complain(parsed.error)
   const d = parsed.data
@@ -153,7 +183,7 @@ export function parseCreate(value: unknown, lane?: string): Create {
     settings: {
       model: d.model,
       instructions: d.instructions ?? null,
-      tools: knownTools(d.tools),
+      tools: parse(d.tools),
       tool_choice: (d.tool_choice ?? 'auto') as ToolChoice,
       parallel_tool_calls: d.parallel_tool_calls ?? true,
       max_output_tokens: d.max_output_tokens ?? null,
@@ -179,8 +209,22 @@ export function parseCreate(value: unknown, lane?: string): Create {
     store: d.store ?? true,
     generate: d.prompt_cache_options?.prewarm === true ? false : (d.generate ?? true),
     stream: d.stream ?? false,
+    rollout: d.rollout ?? false,
     window: false,
+    ...(d.continuo == null ? {} : { lean: leanOf(d) }),
   }
+}
+
+/** What is given wins, so only the names of what is not are left to inherit. */
+function leanOf(d: z.infer<typeof create>): Lean {
+  const { inherit = [], echo = true } = d.continuo ?? {}
+  if (inherit.length > 0 && d.previous_response_id == null)
+    throw new ApiError(
+      'invalid_request',
+      "'continuo.inherit' takes settings from a response: name it in `previous_response_id`.",
+      'continuo.inherit',
+    )
+  return { inherit: inherit.filter((name) => d[name] === undefined), echo }
 }
 
 const compact = z.object({

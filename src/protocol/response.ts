@@ -3,8 +3,16 @@ import type { Item } from './items.ts'
 import type { Tool, ToolChoice } from './tools.ts'
 
 export type ResponseStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled' | 'queued'
-/** `interrupted`, `cancelled` and `estimated` below are additions of this server; see docs/protocol.md. */
-export type IncompleteReason = 'max_output_tokens' | 'content_filter' | 'steered' | 'interrupted' | 'cancelled'
+/** From `interrupted` on, and `estimated` below, additions of this server; see docs/protocol.md. */
+export type IncompleteReason =
+  | 'max_output_tokens'
+  | 'content_filter'
+  | 'steered'
+  | 'interrupted'
+  | 'cancelled'
+  | 'append_timeout'
+  | 'max_rounds'
+  | 'draining'
 export type Usage = {
   input_tokens: number
   input_tokens_details: { cached_tokens: number; cache_write_tokens: number }

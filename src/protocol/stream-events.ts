@@ -1,7 +1,7 @@
 // Every event that may stand on the wire, for readers: the 59 published types (openai 7.59), those of steering and
-// injection, and `keepalive`. What this server writes is `Event` and `Loose` in events.ts, a part of this union.
+// injection, `response.done` of rollouts, and `keepalive`. What this server writes is `Event` and `Loose` in events.ts, a part of this union.
 import type { ErrorBody } from './errors.ts'
-import type { Loose, RequiredInput } from './events.ts'
+import type { Body, Loose, RequiredInput } from './events.ts'
 import type { ShellCallOutput } from './hosted-items.ts'
 import type { Item, OutputPart, ReasoningText, SummaryText } from './items.ts'
 import type { Response } from './response.ts'
@@ -118,6 +118,7 @@ export type PublishedEvent = Whole | Items | Texts | Summaries | Audio | Calls |
 export type StreamEvent = (
   | PublishedEvent
   | Steering
+  | Extract<Body, { type: 'response.done' }>
   | Of<'keepalive'>
   | Omit<Extract<Loose, { type: 'response.steer.failed' }>, 'sequence_number'>
   | Omit<Extract<Loose, { type: 'response.inject.failed' }>, 'sequence_number'>

@@ -5,9 +5,10 @@ import type { Item } from '../protocol/items.ts'
 import type { Create } from '../protocol/request.ts'
 import type { Outlet } from '../turn/ports.ts'
 import type { Turn } from '../turn/run.ts'
+import type { Rollout } from './rollout.ts'
 
 export type Steer = { readonly id: string; readonly input: readonly Item[]; readonly sent: unknown }
-export type Active = { readonly turn: Turn; readonly outlet: Outlet }
+export type Active = { readonly turn: Turn; readonly outlet: Outlet; readonly rollout: Rollout | undefined }
 export type Lane = {
   /** '' is the default lane. */
   readonly name: string

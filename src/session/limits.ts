@@ -19,7 +19,7 @@ export type Limits = {
     readonly queued: number
     /** Ended responses of a connection that can still be continued. */
     readonly continuable: number
-    /** Memory that their conversations may take, per connection. */
+    /** Memory that their conversations and settings may take, per connection. */
     readonly continuableBytes: number
     readonly pendingSteers: number
     readonly pingMs: number
@@ -51,4 +51,13 @@ export type Limits = {
   readonly prefixes: { readonly keepBytes: number; readonly keepMs: number }
   /** Records waiting to be written before new `store: true` responses are turned away. */
   readonly unsettled: number
+}
+
+/** Of the experiment in rollout.ts. */
+export type RolloutLimits = {
+  readonly enabled: boolean
+  /** Longest that a rollout waits for the answers to one round of calls. */
+  readonly waitMs: number
+  /** Most generations of one rollout. */
+  readonly rounds: number
 }

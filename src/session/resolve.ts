@@ -28,6 +28,7 @@ export function resolve(
   cache: Continuations,
   near: Near,
 ): Start | Promise<Start> {
+  if (request.lean !== undefined && request.lean.inherit.length > 0) throw nothingToInherit(request.previous)
   const named = namedChain(request.previous, principal, cache, near)
   const items = withoutReferences(request.input, principal.owner, near.settle)
   if (named instanceof Promise || items instanceof Promise)
@@ -102,6 +103,13 @@ async function loadChain(id: string, { owner, tenant }: Principal, near: Near): 
 }
 const notFound = (id: string): ApiError =>
   new ApiError('previous_response_not_found', `Previous response with id '${id}' not found.`, 'previous_response_id')
+/** The same code: what a client does about it is the same. */
+const nothingToInherit = (id = ''): ApiError =>
+  new ApiError(
+    'previous_response_not_found',
+    `This connection does not know the settings of response '${id}'; send the request with all of its settings.`,
+    'continuo.inherit',
+  )
 
 function withoutReferences(
   items: readonly Item[],
@@ -145,7 +153,7 @@ const prefixes: Record<string, IdPrefix> = {
   additional_tools: 'at',
 }
 /** Ids that a client made are kept; the list of a response's input needs one for every item. */
-function withId(item: Item): Item {
+export function withId(item: Item): Item {
   if (typeof item.id === 'string' && item.id !== '') return item
   return { ...item, id: newId(prefixes[item.type] ?? 'item') } as Item
 }

@@ -1,6 +1,6 @@
 // One connection: lanes, what waits, what runs, what may be continued on it. A plain HTTP request is a session that
 // lives for one turn. Leaves the turn itself to turn/run.ts.
-import { ApiError } from '../protocol/errors.ts'
+import { ApiError, type ErrorCode } from '../protocol/errors.ts'
 import type { Loose, SteerErrorCode } from '../protocol/events.ts'
 import { newId } from '../protocol/ids.ts'
 import type { Item } from '../protocol/items.ts'
@@ -12,8 +12,10 @@ import { Halt, type Outcome, runTurn, type Turn } from '../turn/run.ts'
 import { mark, stamp } from '../turn/trace.ts'
 import { Voice } from '../turn/voice.ts'
 import { Continuations } from './continuations.ts'
+import { Deadline } from './deadline.ts'
 import { type Lane, newLane, type Steer, SteerError, successor, withSteers } from './lane.ts'
 import { resolve } from './resolve.ts'
+import { Rollout } from './rollout.ts'
 import type { World } from './world.ts'
 
 type Waiting = {
@@ -56,6 +58,10 @@ export class Session {
     this.#options = options
     this.#cache = new Continuations(world.limits.websocket.continuable, world.limits.websocket.continuableBytes)
   }
+  /** Are rollouts switched on? */
+  get rollouts(): boolean {
+    return this.#world.rollouts.enabled
+  }
   get idle(): boolean {
     return this.#running === 0 && this.#waiting.length === 0
   }
@@ -65,6 +71,12 @@ export class Session {
     const { websocket } = this.#world.limits
     if (this.#world.draining())
       throw new ApiError('websocket_connection_limit_reached', 'The server is about to stop; open a new connection.')
+    if (request.rollout && !this.rollouts)
+      throw new ApiError(
+        'unsupported_parameter',
+        'Rollouts are an experiment and switched off here: set `rollouts.enabled`, or send a response.create for each step.',
+        'rollout',
+      )
     this.#world.authorise(this.principal, request.settings.model)
     const starts = this.#running < websocket.inFlight && !this.#lanes.get(request.lane ?? '')?.running
     if (!starts && this.#waiting.length >= websocket.queued)
@@ -85,12 +97,33 @@ export class Session {
     }
     if (turn.output.compacting || !turn.request.generate)
       throw new SteerError('steering_not_supported', 'A warm-up or a compaction cannot be steered.')
+    if (turn.rollout)
+      throw new SteerError('steering_not_supported', 'A rollout cannot be steered; append the message to an output.')
     if (lane.steers.length >= this.#world.limits.websocket.pendingSteers)
       throw new SteerError('too_many_pending_steers', `${lane.steers.length} steers already wait for this response.`)
     const id = newId('steer')
     lane.steers.push({ id, input, sent })
     turn.output.steerAccepted(id)
     void turn.output.flush()
+  }
+
+  /** Hands what its client says to a rollout of this connection. Throws ApiError; the rollout goes on all the same. */
+  append(target: string, items: readonly Item[]): void {
+    const lane = [...this.#lanes.values()].find((l) => l.running?.turn.id === target)
+    const refuse = (code: ErrorCode, message?: string): ApiError => new ApiError(code, message, 'response_id')
+    if (lane?.running && !lane.running.turn.events.ended) {
+      if (!lane.running.rollout) throw refuse('not_a_rollout')
+      this.#world.authorise(this.principal, lane.running.turn.request.settings.model)
+      return lane.running.rollout.append(items)
+    }
+    if (lane || this.#past.has(target))
+      throw refuse('response_not_active', 'The response has ended; go on with `previous_response_id`.')
+    if (this.#world.live.turn(target, this.principal.owner)) throw refuse('response_not_active')
+    throw refuse('response_not_found', `Response with id '${target}' not found.`)
+  }
+  /** The server is about to stop: rollouts that wait for their client end now, others at their next calls. */
+  drain(): void {
+    for (const lane of this.#lanes.values()) lane.running?.rollout?.drain()
   }
 
   /** Ends a response of this connection where it is. False for one that has ended; throws `response_not_found` for an unknown one. */
@@ -166,17 +199,27 @@ export class Session {
     if (lane.awaits !== undefined && asked.previous !== lane.awaits)
       this.#failSteers(lane, lane.awaits, 'The conversation went on without it.')
     const unasked = next.steers.length > 0
-    const { request, steers } = unasked ? next : withSteers(lane, asked)
+    const steered = unasked ? next : withSteers(lane, asked)
+    const request = this.#cache.filled(steered.request)
+    const { steers } = steered
     const id = newId('resp')
     const events = new Log(id, this.principal.owner, limits.events.perResponse)
     const stop = new AbortController()
+    const output = new Output(id, request, events, this.principal, seal)
+    const turnTime = new Deadline(limits.turnMs, () =>
+      stop.abort(new ApiError('server_error', `The response took longer than ${limits.turnMs} ms.`)),
+    )
+    const { rollouts, draining } = this.#world
+    const bounds = { ...rollouts, conversationBytes: limits.conversationBytes }
+    const rollout = request.rollout ? new Rollout(output, stop.signal, turnTime, bounds, draining) : undefined
     const turn: Turn = {
       id,
       principal: this.principal,
       request,
       events,
       stop,
-      output: new Output(id, request, events, this.principal, seal),
+      output,
+      rollout,
       failsLate: this.#options.failsLate,
       resolve: () => {
         if (unasked) this.#world.authorise(this.principal, request.settings.model)
@@ -185,21 +228,17 @@ export class Session {
       },
       steered: () => lane.steers.length > 0 && lane.awaits === undefined,
       keep: (chain) => {
-        this.#cache.keep(id, chain, lane.name)
+        this.#cache.keep(id, chain, lane.name, request.settings)
         if (!this.#world.settle.isGone(id)) this.#world.index.add(chain, request.store)
       },
     }
     const begun = performance.now()
-    lane.running = { turn, outlet }
+    lane.running = { turn, outlet, rollout }
     if (next.received > 0) mark(id, 'received', next.received)
     if (next.parsed > 0) mark(id, 'parsed', next.parsed)
     mark(id, 'dequeued')
     live.add(turn)
     events.attach(outlet)
-    const tooLong = setTimeout(
-      () => stop.abort(new ApiError('server_error', `The response took longer than ${limits.turnMs} ms.`)),
-      limits.turnMs,
-    )
     try {
       const outcome = await runTurn(turn, this.#world)
       this.#note(turn, outcome, begun)
@@ -226,7 +265,7 @@ export class Session {
       }
       if (!unasked) outlet.refuse(error)
     } finally {
-      clearTimeout(tooLong)
+      turnTime.end()
       lane.running = undefined
     }
   }

@@ -2,11 +2,12 @@
 import type { Principal, Seal } from '../turn/ports.ts'
 import type { PrefixIndex } from '../turn/prefix-index.ts'
 import type { Deps } from '../turn/run.ts'
-import type { Limits } from './limits.ts'
+import type { Limits, RolloutLimits } from './limits.ts'
 import type { Live } from './live.ts'
 
 export type World = Deps & {
   readonly limits: Limits
+  readonly rollouts: RolloutLimits
   readonly seal: Seal
   readonly live: Live
   readonly index: PrefixIndex

@@ -2,6 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { ApiError } from '../protocol/errors.ts'
 import { newId } from '../protocol/ids.ts'
+import type { ParseTools } from '../protocol/request.ts'
 import type { World } from '../session/world.ts'
 import type { Principal } from '../turn/ports.ts'
 
@@ -14,6 +15,7 @@ export type Doors = World & {
   /** Throws while the server cannot serve, with the reason. */
   readonly ready: () => Promise<void>
   readonly version: string
+  readonly parseTools: ParseTools
 }
 
 /** Paths under which the Responses API answers; the second kind is what some clients make of a base URL. */

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { ApiError } from '../protocol/errors.ts'
 import type { Loose } from '../protocol/events.ts'
 import { parseItems } from '../protocol/parse.ts'
-import { type Create, lanePattern, parseCreate } from '../protocol/request.ts'
+import { type Create, lanePattern, parseCreate, type ParseTools } from '../protocol/request.ts'
 import { SteerError } from '../session/lane.ts'
 import type { Session } from '../session/session.ts'
 
@@ -12,6 +12,7 @@ export type Near = {
   readonly session: Session
   readonly tell: (frame: Loose) => void
   readonly submit: (request: Create) => void
+  readonly parseTools: ParseTools
 }
 type Handler = (frame: Frame, lane: string | undefined, near: Near) => void
 
@@ -49,7 +50,7 @@ const steer: Handler = (frame, _lane, { session, tell }) => {
 }
 
 const handlers: Readonly<Record<string, Handler>> = {
-  'response.create': (frame, lane, { submit }) => submit(parseCreate(frame, lane)),
+  'response.create': (frame, lane, { submit, parseTools }) => submit(parseCreate(frame, lane, parseTools)),
   'response.steer': steer,
   'response.interrupt': (frame, _lane, { session }) => {
     // One that has just ended is no error: client and server raced, and an error frame would cost the client its socket.
@@ -64,12 +65,14 @@ const handlers: Readonly<Record<string, Handler>> = {
     const input = Array.isArray(frame['input']) ? frame['input'] : []
     tell({ type: 'response.inject.failed', sequence_number: 0, response_id, input, error })
   },
-  'response.append': () => {
-    throw new ApiError(
-      'invalid_request',
-      'response.append belongs to a rollout, which this server does not offer; send response.create with previous_response_id.',
-      'type',
-    )
+  'response.append': (frame, _lane, { session }) => {
+    if (!session.rollouts)
+      throw new ApiError(
+        'invalid_request',
+        'response.append belongs to rollouts, which are switched off here (`rollouts.enabled`); send response.create with previous_response_id.',
+        'type',
+      )
+    session.append(idIn(frame, 'response_id'), parseItems(frame['input'], 'input'))
   },
 }
 /** By type, and only by the types above: a plain object would also know `constructor`. */

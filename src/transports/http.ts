@@ -132,7 +132,7 @@ function noRoute(request: FastifyRequest): ApiError {
 // ── turns ──
 async function create(asked: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>): Promise<void> {
   const received = stamp()
-  const request = parseCreate(await asked.body())
+  const request = parseWhole(await asked.body(), doors)
   turn(
     request,
     asked.principal,
@@ -142,6 +142,14 @@ async function create(asked: Asked, doors: Doors, reply: FastifyReply, alive: Se
     request.stream ? new SseOutlet(reply.raw) : new JsonOutlet(reply.raw),
     received,
   )
+}
+/** A request of one connection has nothing to inherit from, and its one answer is whole. */
+function parseWhole(body: unknown, { parseTools }: Doors): Create {
+  const request = parseCreate(body, undefined, parseTools)
+  if (request.rollout)
+    throw new ApiError('unsupported_parameter', 'A rollout needs a socket; over HTTP send a request a step.', 'rollout')
+  if (request.lean === undefined) return request
+  throw new ApiError('unsupported_parameter', 'Lean turns are for sockets; over HTTP send every setting.', 'continuo')
 }
 async function compact(asked: Asked, doors: Doors, reply: FastifyReply, alive: Set<HttpOutlet>): Promise<void> {
   const received = stamp()
@@ -268,7 +276,10 @@ async function inputItems({ principal, id, query }: Asked, doors: Doors): Promis
 }
 async function inputTokens({ principal, body }: Asked, doors: Doors): Promise<Answer> {
   const value = await body()
-  const request = parseCreate({ ...value, model: value['model'] ?? 'any', input: value['input'] ?? [], store: false })
+  const request = parseWhole(
+    { ...value, model: value['model'] ?? 'any', input: value['input'] ?? [], store: false },
+    doors,
+  )
   const { named, seen } = await resolve(request, principal, new Continuations(0), doors)
   const { instructions, tools } = request.settings
   const settings = weighText(instructions ?? '') + (tools.length > 0 ? weighText(JSON.stringify(tools)) : 0)

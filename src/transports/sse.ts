@@ -25,6 +25,8 @@ const spent = (since: number): { 'openai-processing-ms': string } => ({
   'openai-processing-ms': String(Math.round(performance.now() - since)),
 })
 
+const socketOnly = new Set(['response.steer.accepted', 'response.steer.pending', 'response.done'])
+
 export class SseOutlet implements HttpOutlet {
   readonly #reply: ServerResponse
   readonly #stall = new Stall()
@@ -40,8 +42,8 @@ export class SseOutlet implements HttpOutlet {
     return this.#ended || this.#reply.destroyed
   }
   send(entry: Entry): void {
-    // Steering belongs to sockets: clients of a stream throw at events that they do not know.
-    if (entry.event.type === 'response.steer.accepted' || entry.event.type === 'response.steer.pending') return
+    // Steering and rollouts belong to sockets: clients of a stream throw at events that they do not know.
+    if (socketOnly.has(entry.event.type)) return
     this.#held += `event: ${entry.event.type}\ndata: ${entry.json()}\n\n`
     this.#last = entry.event.sequence_number
     if (isTerminal(entry.event)) this.#ended = true

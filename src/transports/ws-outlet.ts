@@ -1,15 +1,11 @@
-// Where the events of one request go on a socket: framing, `stream_id`, one write per flush, and the keepalive.
-import type { WebSocket } from 'ws'
-import type { Socket } from 'node:net'
+// Where the events of one request go on a socket: `stream_id`, what may be compressed, and the keepalive.
 import type { ApiError } from '../protocol/errors.ts'
 import { type Event, isDelta, isTerminal } from '../protocol/events.ts'
 import type { Entry, Outlet } from '../turn/ports.ts'
+import type { Frame, FrameWriter } from './frame-writer.ts'
 
 export type Wire = {
-  /** Bytes waiting in the socket from which on its reader counts as slow. */
-  readonly high: number
-  readonly ws: WebSocket
-  readonly socket: Socket
+  readonly writer: FrameWriter
   /** A response has started; after steering it may be the second of its request. */
   began(outlet: WsOutlet): void
   /** A request of this connection has ended, and how. */
@@ -32,7 +28,7 @@ export class WsOutlet implements Outlet {
   running = false
   readonly #wire: Wire
   readonly #tail: string
-  #held: { json: string; small: boolean }[] = []
+  #held: Frame[] = []
   /** The newest number on the wire; 0 before `response.created`. */
   #last = 0
   #sentAt = Date.now()
@@ -44,7 +40,8 @@ export class WsOutlet implements Outlet {
   }
   send(entry: Entry): void {
     const text = entry.json()
-    this.#held.push({ json: this.#tail === '}' ? text : text.slice(0, -1) + this.#tail, small: isDelta(entry.event) })
+    // Compression, where it was negotiated, is for big frames: on deltas it costs more than the engine.
+    this.#held.push({ json: this.#tail === '}' ? text : text.slice(0, -1) + this.#tail, pack: !isDelta(entry.event) })
     this.#last = entry.event.sequence_number
     if (entry.event.type === 'response.created') {
       this.running = true
@@ -56,21 +53,10 @@ export class WsOutlet implements Outlet {
   }
   flush(): Promise<void> | undefined {
     const held = this.#held
-    const { ws, socket, high } = this.#wire
     if (held.length === 0) return undefined
     this.#held = []
-    if (ws.readyState !== ws.OPEN) return undefined
     this.#sentAt = Date.now()
-    const last = held.pop()
-    socket.cork()
-    // Compression, where it was negotiated, is for big frames: on deltas it costs more than the engine.
-    for (const frame of held) ws.send(frame.json, { compress: !frame.small })
-    let slow: Promise<void> | undefined
-    if (last && ws.bufferedAmount > high)
-      slow = new Promise((resolve) => ws.send(last.json, { compress: !last.small }, () => resolve()))
-    else if (last) ws.send(last.json, { compress: !last.small })
-    socket.uncork()
-    return slow
+    return this.#wire.writer.send(held)
   }
   refuse(error: ApiError): void {
     this.#frame(
@@ -87,8 +73,7 @@ export class WsOutlet implements Outlet {
     this.#frame(`{"type":"keepalive","sequence_number":${this.#last}`)
   }
   #frame(open: string): void {
-    const { ws } = this.#wire
-    if (ws.readyState === ws.OPEN) ws.send(open + this.#tail)
+    void this.#wire.writer.send([{ json: open + this.#tail, pack: true }])
     this.#sentAt = Date.now()
   }
 }

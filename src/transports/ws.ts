@@ -6,11 +6,14 @@ import { WebSocket, WebSocketServer } from 'ws'
 import { ApiError } from '../protocol/errors.ts'
 import type { Loose } from '../protocol/events.ts'
 import { parseObject } from '../protocol/json.ts'
+import { extensionsHeader, leanExtension } from '../protocol/lean.ts'
 import type { Create } from '../protocol/request.ts'
 import { Session } from '../session/session.ts'
 import { stamp } from '../turn/trace.ts'
 import { answerHeaders, type Doors, type Visitor } from './doors.ts'
 import { frames, laneOf } from './frames.ts'
+import { FrameWriter, packFrom } from './frame-writer.ts'
+import { LeanOutlet } from './lean-outlet.ts'
 import { Stall } from './stall.ts'
 import { admitUpgrade, refuseUpgrade } from './upgrade.ts'
 import { tailOf, type Wire, WsOutlet } from './ws-outlet.ts'
@@ -24,6 +27,7 @@ const reasons: Readonly<Record<number, string>> = {
 }
 class ReasonedSocket extends WebSocket {
   override close(code?: number, data?: string | Buffer): void {
+    this.emit('closing')
     super.close(code, data ?? (code === undefined ? undefined : reasons[code]))
   }
 }
@@ -47,7 +51,9 @@ export class Sockets {
       serverNoContextTakeover: true,
       clientNoContextTakeover: true,
       serverMaxWindowBits: 10,
-      threshold: 1024,
+      threshold: packFrom,
+      // The cheapest: envelopes repeat themselves, so that more effort finds little more.
+      zlibDeflateOptions: { level: 1 },
     }
     this.#wss = new WebSocketServer({
       noServer: true,
@@ -58,6 +64,7 @@ export class Sockets {
     })
     this.#wss.on('headers', (lines, request) => {
       for (const [name, value] of Object.entries(answerHeaders(request, doors.version))) lines.push(`${name}: ${value}`)
+      lines.push(`${extensionsHeader}: ${leanExtension}`)
     })
     this.#wss.on('wsClientError', (error, socket, request) =>
       refuseUpgrade(
@@ -131,7 +138,7 @@ export class Sockets {
 class Connection implements Wire {
   readonly ws: WebSocket
   readonly socket: Socket
-  readonly high: number
+  readonly writer: FrameWriter
   readonly #sockets: Sockets
   readonly #session: Session
   readonly #outlets = new Map<WsOutlet, number>()
@@ -148,7 +155,7 @@ class Connection implements Wire {
     this.#sockets = sockets
     this.ws = ws
     this.socket = request.socket
-    this.high = sockets.doors.limits.slowReaderBytes
+    this.writer = new FrameWriter(ws, this.socket, sockets.doors.limits.slowReaderBytes)
     this.#pinged = this.#openedAt
     this.#closesAfterFailure = closesAfterFailure(request, sockets.doors.limits.websocket.closeAfterFailure)
     this.#session = new Session(principal, sockets.doors, {
@@ -160,6 +167,7 @@ class Connection implements Wire {
     this.socket.setNoDelay(true)
     // In front of the library's own reader, so that a message finds its bytes counted.
     this.socket.prependListener('data', (bytes: Buffer) => this.#received(bytes.length))
+    ws.on('closing', () => this.writer.flush())
     ws.on('message', (data: Buffer, isBinary: boolean) => this.#message(data, isBinary))
     ws.on('ping', (data) => this.#controlled(data.length))
     ws.on('pong', (data) => this.#controlled(data.length))
@@ -197,6 +205,7 @@ class Connection implements Wire {
         session: this.#session,
         tell: (loose) => this.tell(loose, lane),
         submit: (request) => this.#submit(request, data.length, received),
+        parseTools: this.#sockets.doors.parseTools,
       })
     } catch (e) {
       this.#refuse(e, lane)
@@ -212,7 +221,7 @@ class Connection implements Wire {
     this.#outlets.set(outlet, bytes)
     this.#count(bytes)
     try {
-      this.#session.create(request, outlet, received)
+      this.#session.create(request, request.lean?.echo === false ? new LeanOutlet(outlet) : outlet, received)
     } catch (e) {
       this.ended(outlet, 'refused')
       throw e
@@ -227,9 +236,9 @@ class Connection implements Wire {
   }
   tell(frame: Loose, lane: string | undefined): void {
     // These answers are as long as what was sent, and no turn holds them back.
-    const { maxMessageBytes } = this.#sockets.doors.limits.websocket
-    if (this.ws.bufferedAmount > Math.max(this.high, maxMessageBytes)) return this.tooSlow()
-    if (this.ws.readyState === WebSocket.OPEN) this.ws.send(JSON.stringify(frame).slice(0, -1) + tailOf(lane))
+    const { slowReaderBytes, websocket } = this.#sockets.doors.limits
+    if (this.writer.waiting > Math.max(slowReaderBytes, websocket.maxMessageBytes)) return this.tooSlow()
+    void this.writer.send([{ json: JSON.stringify(frame).slice(0, -1) + tailOf(lane), pack: true }])
   }
 
   // ── Wire ──
@@ -299,6 +308,7 @@ class Connection implements Wire {
   }
   drain(): void {
     this.#draining = true
+    this.#session.drain()
     this.#whenIdle()
   }
   #whenIdle(): void {

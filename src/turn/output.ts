@@ -5,7 +5,8 @@ import type { Body, RequiredInput } from '../protocol/events.ts'
 import { newId } from '../protocol/ids.ts'
 import type { ClientCall, Compaction, Item, ItemStatus, OutputPart, Reasoning } from '../protocol/items.ts'
 import type { Create } from '../protocol/request.ts'
-import type { Response, ResponseStatus, Usage } from '../protocol/response.ts'
+import type { Response, ResponseStatus } from '../protocol/response.ts'
+import { baseOf, usageOf } from './envelope.ts'
 import type { Log } from './log.ts'
 import type { Delta, EngineUsage, Principal, Seal } from './ports.ts'
 
@@ -23,17 +24,23 @@ type OpenCall = {
 }
 type Open = OpenWords | OpenCall | { kind: 'compaction'; id: string; at: number; text: string }
 
+/** Of every delta: there are thousands. */
+const none: unknown[] = []
 /** What a call counts for besides its text, so that even empty ones come to an end. */
 const perCall = 64
 
 /** How a response ends, other than by an error. */
-export type Ending = 'stop' | 'length' | 'filter' | 'steered' | 'interrupted' | 'cancelled'
+export type Ending = 'stop' | keyof typeof reasons
 const reasons = {
   length: 'max_output_tokens',
   filter: 'content_filter',
   steered: 'steered',
   interrupted: 'interrupted',
   cancelled: 'cancelled',
+  // Of a rollout, at calls of the model that were not answered.
+  append_timeout: 'append_timeout',
+  max_rounds: 'max_rounds',
+  draining: 'draining',
 } as const
 
 export class Output {
@@ -48,6 +55,8 @@ export class Output {
   readonly #principal: Principal
   readonly #base: Response
   #open: Open | undefined = undefined
+  /** Where the items of this generation begin; behind 0 in a rollout only. */
+  #from = 0
   #calls = 0
   #bytes = 0
 
@@ -112,20 +121,29 @@ export class Output {
   get asks(): boolean {
     return this.#calls > 0
   }
+  /** Those of this generation so far, as `seen`, `asks` and `required` are. */
   get items(): readonly Item[] {
-    return this.#items
+    return this.#items.slice(this.#from)
   }
   get seen(): readonly Item[] {
-    return this.#seen
+    return this.#seen.slice(this.#from)
   }
   /** What a client must send before this conversation can go on. */
   get required(): RequiredInput[] {
-    return this.#items.flatMap((item): RequiredInput[] => {
+    return this.items.flatMap((item): RequiredInput[] => {
       if (item.type === 'function_call')
         return [{ type: 'function_call_output', call_id: item.call_id, name: item.name }]
       if (item.type === 'custom_tool_call') return [{ type: 'custom_tool_call_output', call_id: item.call_id }]
       return []
     })
+  }
+
+  /** A rollout waits for the client, and another generation follows. */
+  ask(usage: EngineUsage): void {
+    const { id: response_id, required: required_input } = this
+    this.#emit({ type: 'response.done', response_id, required_input, usage: usageOf(usage) })
+    this.#from = this.#items.length
+    this.#calls = 0
   }
 
   /** The engine has ended; an open item is whole if it ended by itself. A summary that ran into a limit is still one. */
@@ -214,7 +232,8 @@ export class Output {
     }
     part.text += text
     const place = this.#place(open)
-    if (type === 'output_text') this.#emit({ type: 'response.output_text.delta', ...place, delta: text, logprobs: [] })
+    if (type === 'output_text')
+      this.#emit({ type: 'response.output_text.delta', ...place, delta: text, logprobs: none })
     else if (type === 'refusal') this.#emit({ type: 'response.refusal.delta', ...place, delta: text })
     else this.#emit({ type: 'response.reasoning_text.delta', ...place, delta: text })
   }
@@ -341,52 +360,4 @@ function callOf(open: OpenCall, status: ItemStatus): ClientCall {
   if (open.kind === 'function')
     return { type: 'function_call', id, status, call_id, name, ...namespace, arguments: input }
   return { type: 'custom_tool_call', id, status, call_id, name, ...namespace, input }
-}
-function usageOf(u: EngineUsage): Usage {
-  return {
-    input_tokens: u.input,
-    input_tokens_details: { cached_tokens: u.cached, cache_write_tokens: 0 },
-    output_tokens: u.output,
-    output_tokens_details: { reasoning_tokens: u.reasoning },
-    total_tokens: u.input + u.output,
-    ...(u.estimated === true ? { estimated: true as const } : {}),
-  }
-}
-/** Order of fields as recorded from the original; values that a client may rely on are never missing. */
-function baseOf(id: string, request: Create): Response {
-  const s = request.settings
-  return {
-    id,
-    object: 'response',
-    created_at: now(),
-    status: 'in_progress',
-    background: false,
-    completed_at: null,
-    error: null,
-    frequency_penalty: s.frequency_penalty ?? 0,
-    incomplete_details: null,
-    instructions: s.instructions,
-    max_output_tokens: s.max_output_tokens,
-    max_tool_calls: s.max_tool_calls,
-    model: s.model,
-    output: [],
-    parallel_tool_calls: s.parallel_tool_calls,
-    presence_penalty: s.presence_penalty ?? 0,
-    previous_response_id: request.previous ?? null,
-    prompt_cache_key: s.prompt_cache_key,
-    reasoning: s.reasoning,
-    safety_identifier: s.safety_identifier,
-    service_tier: s.service_tier ?? 'default',
-    store: request.store,
-    temperature: s.temperature ?? 1,
-    text: s.text,
-    tool_choice: s.tool_choice,
-    tools: s.tools,
-    top_logprobs: s.top_logprobs ?? 0,
-    top_p: s.top_p ?? 1,
-    truncation: s.truncation,
-    usage: null,
-    ...(s.user === null ? {} : { user: s.user }),
-    metadata: s.metadata,
-  }
 }

@@ -9,7 +9,7 @@ import { Gate } from './gate.ts'
 import type { Log } from './log.ts'
 import { Meter } from './meter.ts'
 import type { Ending, Output } from './output.ts'
-import type { Broke, Classifier, Constraint, Delta, Finish, Ledger, Model, Principal } from './ports.ts'
+import type { Broke, Classifier, Constraint, Delta, EngineUsage, Finish, Ledger, Model, Principal } from './ports.ts'
 import { recordOf, type Settle } from './settle.ts'
 import type { Shadow } from './shadow.ts'
 import type { TokenRun } from './tokens.ts'
@@ -50,6 +50,13 @@ export type Turn = {
   steered(): boolean
   /** This chain can be continued from now on. */
   keep(chain: Chain): void
+  /** A rollout: the response does not end where the model has called something. */
+  readonly rollout?: Rollout | undefined
+}
+/** How a rollout goes on behind calls. */
+export type Rollout = {
+  /** What the client says to the calls at the end of this chain, or how the response ends without. Throws as the signal says. */
+  answers(chain: Chain, usage: EngineUsage): Promise<readonly Item[] | Ending>
 }
 /**
  * `named`: what the client continues, or the root. `fresh`: the new items as the client sent them, with ids; `seen`: as
@@ -93,12 +100,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     start = await turn.resolve()
     const [items, wire] = [start.seen.slice(start.held), start.fresh.slice(start.held)]
     chain = items.length > 0 ? start.known.add({ ...input, items, wire }) : start.known
-    if (chain.allBytes > deps.conversationBytes)
-      throw new ApiError(
-        'context_length_exceeded',
-        `This conversation takes some ${chain.allBytes} bytes; a conversation may take ${deps.conversationBytes}.`,
-        'input',
-      )
+    bound(chain, deps)
     mark(id, 'resolved')
     model = deps.model(settings.model)
     constraint = start.compact ? undefined : model.codec?.constraint(settings, chain)
@@ -118,9 +120,7 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
 
   const { named, fresh, compact } = start
   const asked = chain
-  const meter = new Meter(
-    () => chain.weight + weighText(settings.instructions ?? '') + weighText(toolsJson(settings.tools)),
-  )
+  const meter = new Meter()
   try {
     output.start()
     for (const item of compact?.kept ?? []) output.keep(item)
@@ -129,8 +129,11 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     mark(id, 'created')
 
     let ending: Ending = 'stop'
+    let heard = chain
     let sent: TokenRun | undefined
-    if (request.generate) {
+    // Once; in a rollout until the model calls nothing.
+    while (request.generate) {
+      heard = chain
       const spoken = await speak(
         compact ? chain.add({ ...input, items: [compact.ask] }) : chain,
         model,
@@ -152,6 +155,18 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
           warm: spoken.warm === undefined ? undefined : { engine: model.engine.id, value: spoken.warm },
           checked: spoken.checked,
         })
+      if (ending !== 'stop' || !output.asks || !turn.rollout) break
+      const max = settings.max_output_tokens
+      const answers =
+        max !== null && meter.usage.output >= max ? 'length' : await turn.rollout.answers(chain, meter.usage)
+      if (typeof answers === 'string') {
+        ending = answers
+        break
+      }
+      chain = chain.add({ ...input, items: answers })
+      bound(chain, deps)
+      constraint = model.codec?.constraint(settings, chain)
+      model.engine.admit(settings, chain, constraint)
     }
     // An empty turn still has an id that can be continued: its own link, without items.
     if (chain.response !== id) chain = chain.add({ ...input, items: [] })
@@ -160,17 +175,18 @@ export async function runTurn(turn: Turn, deps: Deps): Promise<Outcome> {
     const response = output.close(ending, meter.usage)
     const kept = ending === 'cancelled' ? undefined : chain
     if (kept) turn.keep(kept)
-    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, kept, asked, named), kept)
+    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, chain, asked, named, kept), kept)
     mark(id, 'kept')
     output.finish(response)
     void output.flush()
-    if (model.codec && sent && !compact) deps.shadow.look(asked, sent, chain, settings, model.codec)
+    if (model.codec && sent && !compact) deps.shadow.look(heard, sent, chain, settings, model.codec)
     return ending
   } catch (e) {
     const error = ApiError.of(stop.signal.aborted ? stop.signal.reason : e)
     if (!(e instanceof ApiError) && !stop.signal.aborted) deps.report(e, 'a turn failed')
     const response = output.close(error, meter.usage)
-    if (request.store) deps.settle.add(recordOf(response, principal.owner, fresh, undefined, asked, named), undefined)
+    if (request.store)
+      deps.settle.add(recordOf(response, principal.owner, fresh, chain, asked, named, undefined), undefined)
     output.finish(response)
     void output.flush()
     return 'failed'
@@ -200,9 +216,12 @@ async function speak(
 ): Promise<Spoken> {
   const { id, request, output, stop, principal } = turn
   // A summary is written without tools and in plain text, whatever the request says for answers.
+  const { max_output_tokens: max } = request.settings
   const settings = output.compacting
     ? ({ ...request.settings, tool_choice: 'none', text: { format: { type: 'text' } } } as const)
-    : request.settings
+    : max === null
+      ? request.settings
+      : { ...request.settings, max_output_tokens: max - meter.usage.output }
   const gate = new Gate(deps.classifiers, chain.unanswered(), chain.checked, stop)
   const voice = new Voice(model, chain, settings, constraint)
   let ending: Ending = 'stop'
@@ -228,7 +247,12 @@ async function speak(
     const encoding = voice.encode()
     if (encoding) await orStopped(encoding, stop.signal)
     const { prompt } = voice
-    meter.called(prompt?.run.length)
+    const said = meter.pieces
+    meter.called(
+      () =>
+        prompt?.run.length ??
+        chain.weight + weighText(settings.instructions ?? '') + weighText(toolsJson(settings.tools)),
+    )
     tellPrompt(id, voice.encoded, prompt)
     // Not where the same first words were said with other instructions: then nothing that this client had was broken.
     const goesOn = chain.parent !== undefined && chain.parent.from !== 'root' && chain.parent !== chain.first
@@ -246,7 +270,7 @@ async function speak(
       signal: stop.signal,
     }
     stream: for await (const chunk of model.engine.generate(call)) {
-      if (meter.pieces === 0) mark(id, 'first')
+      if (meter.pieces === said) mark(id, 'first')
       if (!gate.passed) {
         await orStopped(gate.verdict(), stop.signal)
         mark(id, 'gated')
@@ -268,10 +292,7 @@ async function speak(
         put(delta)
       }
       if (finish === 'length' || finish === 'filter') ending = finish
-      if (
-        output.bytes > deps.outputBytes ||
-        (settings.max_output_tokens !== null && meter.pieces > settings.max_output_tokens)
-      ) {
+      if (output.bytes > deps.outputBytes || (max !== null && meter.pieces > max)) {
         ending = 'length'
         break
       }
@@ -295,6 +316,15 @@ async function speak(
   if (ending !== 'interrupted' && ending !== 'cancelled') output.endOpen(ending === 'stop')
   mark(id, 'generated')
   return { ending, sent: voice.encoded?.prompt, generated: voice.generated(end), warm, checked: gate.context }
+}
+
+function bound({ allBytes }: Chain, { conversationBytes }: Deps): void {
+  if (allBytes > conversationBytes)
+    throw new ApiError(
+      'context_length_exceeded',
+      `This conversation takes some ${allBytes} bytes; a conversation may take ${conversationBytes}.`,
+      'input',
+    )
 }
 
 /** A client that is slow, or a check that does not answer, must not keep a turn from being stopped. */

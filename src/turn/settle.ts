@@ -144,15 +144,16 @@ const itemsOf = ({ input, links }: Stored): Item[] =>
 /**
  * What must be written so that this response can be continued from the store: its own links, and the response they
  * follow. Where that one was not stored the record leads nowhere and cannot be continued once memory has forgotten it:
- * `store: false` content is never written for the sake of another response.
+ * `store: false` content is never written for the sake of another response. What a rollout was told is its input, too.
  */
 export function recordOf(
   response: Response,
   owner: string,
   input: readonly Item[],
-  kept: Chain | undefined,
+  chain: Chain,
   asked: Chain,
   named: Chain,
+  kept: Chain | undefined,
 ): Stored {
   // Behind what was asked stands what the model said; where that replaces the conversation, nothing is in front of it.
   const since = kept?.since(asked)
@@ -161,10 +162,11 @@ export function recordOf(
   const links = said.flatMap((l) =>
     l.from === 'root' || l.items.length === 0 ? [] : [{ from: l.from, items: l.wire }],
   )
+  const told = chain.since(asked)?.flatMap((l) => (l.from === 'input' ? l.wire : [])) ?? []
   return {
     response,
     owner,
-    input,
+    input: [...input, ...told],
     links: [...sent, ...links],
     parent: since && named.from !== 'root' ? named.response : undefined,
   }

@@ -14,6 +14,8 @@ export type Script = (turn: Turn) => void | Promise<void>
 export type ServerOptions = {
   /** Value of `x-continuo`; undefined: another server. */
   continuo?: string
+  /** Value of `continuo-extensions`. */
+  extensions?: string
   /** False: `stream_id` is ignored and requests run one after the other. */
   lanes?: boolean
   /** Answers an upgrade with this status instead. */
@@ -187,6 +189,7 @@ export class ScriptedServer {
     })
     this.#wss.on('headers', (headers) => {
       if (options.continuo !== undefined) headers.push(`x-continuo: ${options.continuo}`)
+      if (options.extensions !== undefined) headers.push(`continuo-extensions: ${options.extensions}`)
     })
     this.#http.on('upgrade', (request, socket, head) => {
       socket.on('error', () => {})

@@ -74,6 +74,43 @@ function resent(item: Item, { strip, sealedOnly }: Step): Item {
   return kept
 }
 
+/** The same with one set of settings per rollout: each step has those of the step at which its rollout begins. */
+export function settled(steps: readonly Step[]): Step[] {
+  const out: Step[] = []
+  for (const step of steps) {
+    const before = out.at(-1)
+    out.push(before && before.said.calls.length > 0 ? { ...step, instructions: before.instructions } : step)
+  }
+  return out
+}
+/** Holds the conversation as rollouts, on a server that has them: each goes on for as long as the model calls something. */
+export async function roll(socket: Socket, steps: readonly Step[]): Promise<void> {
+  let previous: string | undefined
+  let waits: { readonly id: string; readonly calls: readonly Item[] } | undefined
+  for (const step of steps) {
+    if (waits) {
+      const input = waits.calls.map(({ type, call_id }) => ({ type, call_id, output: step.output }))
+      socket.send({ type: 'response.append', response_id: waits.id, input })
+    } else
+      socket.send({
+        type: 'response.create',
+        model: 'm',
+        store: false,
+        rollout: true,
+        instructions: step.instructions,
+        tools,
+        input: [{ type: 'message', role: 'user', content: step.user }],
+        ...(previous === undefined ? {} : { previous_response_id: previous }),
+      })
+    const end = await socket.next((f) => /^(error|response\.(done|completed|failed|incomplete))$/.test(f.type))
+    if (end.type === 'response.done') waits = { id: String(end['response_id']), calls: end['required_input'] as Item[] }
+    else if (end.type === 'response.completed') {
+      waits = undefined
+      previous = (end['response'] as WireResponse).id
+    } else throw new Error(`rollout failed: ${JSON.stringify(end)}`)
+  }
+}
+
 /** Holds the conversation and returns it, as a client has it at the end; `after` is called behind every turn. */
 export async function hold(
   socket: Socket,

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, vi } from 'vitest'
 import type { LlamaProbe } from '../../src/engines/llama-embedded.ts'
 import type { Call, Engine } from '../../src/turn/ports.ts'
 import { llama, modules } from '../engines/llama-embedded-turns.ts'
-import { writeTinyGguf } from '../llama/tiny-gguf.ts'
+import { writeTinyGguf } from '../../src/bench/tiny-gguf.ts'
 import { startTestServer, type TestServer } from '../wire/server.ts'
 import { conversations, hold, type Said, type Step } from './conversations.ts'
 

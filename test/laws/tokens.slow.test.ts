@@ -11,7 +11,7 @@ import type { WireResponse } from '../wire/socket.ts'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { conversations, hold, type Said, type Step, tools } from './conversations.ts'
+import { conversations, hold, roll, type Said, settled, type Step, tools } from './conversations.ts'
 
 const numRuns = Number(process.env['RUNS'] ?? 20)
 const folder = mkdtempSync(join(tmpdir(), 'continuo-tokens-'))
@@ -35,6 +35,7 @@ async function speaking(
   const server = await startTestServer({
     engines: { sim: { type: 'simulated', tokens: true, record: true, scenario: { by: 'requests', turns } } },
     models: { '*': { engine: 'sim', codec, tokenizer: vocabularyOf(codec) } },
+    rollouts: { enabled: true },
     ...(keepBytes === undefined ? {} : { limits: { prefixes: { keepBytes } } }),
   })
   return Object.assign(server, { probe: server.app.models.engines.get('sim') as unknown as SimulatedProbe })
@@ -61,7 +62,7 @@ const names = [...new Set(rows.map((row) => row.family.name))]
 async function heldWith(
   codec: string,
   steps: readonly Step[],
-  how: 'delta' | 'full',
+  how: 'delta' | 'full' | 'rollout',
   keepBytes?: number,
 ): Promise<(readonly number[] | undefined)[]> {
   const server = await speaking(
@@ -71,7 +72,7 @@ async function heldWith(
   )
   try {
     const socket = await server.socket()
-    await hold(socket, steps, how)
+    await (how === 'rollout' ? roll(socket, steps) : hold(socket, steps, how))
     await socket.close()
     return server.probe.got.map((g) => g.ids)
   } finally {
@@ -93,6 +94,15 @@ describe.each(names)('%s', (codec) => {
         const delta = await heldWith(codec, steps, 'delta')
         expect(delta).toHaveLength(steps.length)
         expect(await heldWith(codec, steps, 'full')).toEqual(delta)
+      }),
+      runs,
+    )
+  }, 120_000)
+  test('law 6: the engine gets the same ids in rollouts and in single responses', async () => {
+    await fc.assert(
+      fc.asyncProperty(conversations, async (held) => {
+        const steps = settled(held)
+        expect(await heldWith(codec, steps, 'rollout')).toEqual(await heldWith(codec, steps, 'delta'))
       }),
       runs,
     )

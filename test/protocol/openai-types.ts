@@ -75,7 +75,10 @@ export type OnSocketsSteeringIsAdded = Holds<
   Equal<TypeOf<Theirs.ResponsesServerEvent>, PublishedEvent['type'] | Steers>
 >
 export type OurAdditionsAreNamed = Holds<
-  Equal<Exclude<StreamEvent['type'], TypeOf<Theirs.ResponsesServerEvent>>, 'keepalive' | 'response.inject.failed'>
+  Equal<
+    Exclude<StreamEvent['type'], TypeOf<Theirs.ResponsesServerEvent>>,
+    'keepalive' | 'response.inject.failed' | 'response.done'
+  >
 >
 export type WhatWeWriteIsReadable = Holds<[Event | Loose] extends [StreamEvent] ? true : false>
 type MissingEventFields = {

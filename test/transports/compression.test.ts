@@ -1,7 +1,7 @@
 // Compression `tight`: what is negotiated, and which frames are compressed, by their RSV1 bit.
 import { connect as connectTcp } from 'node:net'
 import { once } from 'node:events'
-import { constants, inflateRawSync } from 'node:zlib'
+import { constants, deflateRawSync, inflateRawSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { simulated, startWith } from '../session/started.ts'
 import { rawConnect, text, upgradeHeaders, type RawSocket } from '../wire/raw-socket.ts'
@@ -24,7 +24,15 @@ async function handshake(url: string, headers: Record<string, string>): Promise<
   tcp.destroy()
   return head.toString('latin1').split('\r\n\r\n')[0]?.toLowerCase() ?? ''
 }
-type Read = { readonly type: string; readonly compressed: boolean; readonly bytes: number; readonly json: string }
+/** Text that compresses better with more effort. */
+const words = (count: number): string => Array.from({ length: count }, (_, n) => `${(n * n) % 97} apples`).join(' ')
+type Read = {
+  readonly type: string
+  readonly compressed: boolean
+  readonly bytes: number
+  readonly json: string
+  readonly payload: Buffer
+}
 /** One turn; every frame is unpacked on its own, as a peer that keeps no context does. */
 async function turn(socket: RawSocket, body: object): Promise<Read[]> {
   const read: Read[] = []
@@ -39,7 +47,7 @@ async function turn(socket: RawSocket, body: object): Promise<Read[]> {
       : payload
     const json = plain.toString()
     const { type } = JSON.parse(json) as { type: string }
-    read.push({ type, compressed, bytes: plain.length, json })
+    read.push({ type, compressed, bytes: plain.length, json, payload })
     if (type === 'response.completed') return read
   }
 }
@@ -64,6 +72,28 @@ test('packs frames over 1 kB, and neither small ones nor deltas', async () => {
     expect({ type, bytes, compressed }).toEqual({ type, bytes, compressed: bytes >= 1024 && !type.endsWith('.delta') })
   expect(frames.some((f) => f.compressed)).toBe(true)
   expect(frames.some((f) => !f.compressed && !f.type.endsWith('.delta'))).toBe(true)
+  socket.destroy()
+})
+test('packs with the least effort that deflate knows', async () => {
+  const socket = await rawConnect(server.wsUrl, offer)
+  const packed = (await turn(socket, { input: 'hello', instructions: words(3000) })).filter((f) => f.compressed)
+  const at = (json: string, level: number): Buffer =>
+    deflateRawSync(json, { level, windowBits: 10, finishFlush: constants.Z_SYNC_FLUSH }).subarray(0, -4)
+  expect(packed.length).toBeGreaterThan(2)
+  for (const { json, payload } of packed) {
+    expect(payload).toEqual(at(json, 1))
+    expect(payload).not.toEqual(at(json, constants.Z_DEFAULT_LEVEL))
+  }
+  socket.destroy()
+})
+test('finds nothing to pack in the opening envelopes of a lean turn', async () => {
+  const socket = await rawConnect(server.wsUrl, offer)
+  const lean = await turn(socket, { input: 'hello', instructions: words(3000), continuo: { echo: false } })
+  const opening = lean.filter(({ type }) => type === 'response.created' || type === 'response.in_progress')
+  expect(opening.map(({ compressed, bytes }) => [compressed, bytes < 1024])).toEqual([
+    [false, true],
+    [false, true],
+  ])
   socket.destroy()
 })
 test('is off by default, whatever is offered', async () => {

@@ -145,3 +145,16 @@ test("an engine's request holds the digits of the run itself, not a copy of them
   expect(JSON.parse(Buffer.concat(parts).toString())).toMatchObject({ token_ids: [...run.view()] })
   await engine.close()
 })
+
+test('what every request says again is held once, however many links there are', () => {
+  let chain = Chain.root(owner, began)
+  const bases = new Set<unknown>()
+  for (let n = 0; n < 5; n++) {
+    // As it comes in: instructions and tools of its own.
+    const request = parseCreate(JSON.parse(JSON.stringify({ ...settings, input: [task] })))
+    chain = chain.add({ response: `r${n}`, from: 'input', items: request.input })
+    const { state } = now(encodeChain(chain, request.settings, plain))
+    bases.add((state as { readonly base: unknown }).base)
+  }
+  expect(bases.size).toBe(1)
+})

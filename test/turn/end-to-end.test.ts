@@ -2,7 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, expect, test } from 'vitest'
 import { type Mark, turnChannel } from '../../src/turn/trace.ts'
-import { simulated, startWith } from '../session/started.ts'
+import { readTool, simulated, startWith } from '../session/started.ts'
 import { parseSse } from '../wire/http.ts'
 import type { TestServer } from '../wire/server.ts'
 
@@ -64,6 +64,31 @@ test('a flagged input reaches no client as words, on any door, and a warm-up is 
   const next = await socket.turn({ ...base, previous_response_id: warm.response?.id, input: 'go on' })
   expect(next.response).toMatchObject({ status: 'failed', error: { code: 'invalid_prompt' } })
   expect((await socket.turn({ ...base, input: 'fine' })).response?.status).toBe('completed')
+})
+test('a rollout is let in once, and what is appended to it is checked as it comes, alone', async () => {
+  const asked: string[] = []
+  const check = async (text: string): Promise<{ ok: boolean; context: string }> => {
+    asked.push(text)
+    return { ok: !text.includes('forbidden'), context: '' }
+  }
+  server = await startWith(
+    { ...simulated({ rounds: 2 }), rollouts: { enabled: true } },
+    { classifiers: [{ name: 'own', looksAt: 'input', check }] },
+  )
+  const socket = await server.socket()
+  socket.send({ type: 'response.create', ...base, tools: [readTool], rollout: true, input: 'read' })
+  for (const output of ['fine', 'forbidden']) {
+    const waits = await socket.next('response.done')
+    const input = (waits['required_input'] as { call_id: string }[]).map(({ call_id }) => ({
+      type: 'function_call_output',
+      call_id,
+      output,
+    }))
+    socket.send({ type: 'response.append', response_id: waits['response_id'], input })
+  }
+  expect(await socket.next('response.failed')).toMatchObject({ response: { error: { code: 'invalid_prompt' } } })
+  expect(asked).toEqual(['read', 'fine', 'forbidden'])
+  expect(server.app.ledger).toMatchObject({ open: 0, settled: 1 })
 })
 test('all kinds of engine trouble at once leave a server that works', async () => {
   server = await startWith(simulated())

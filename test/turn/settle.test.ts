@@ -24,7 +24,7 @@ function record(id: string): Stored {
   ]
   const root = Chain.root(owner)
   const asked = root.add({ response: id, from: 'input', items: input })
-  return recordOf(response, owner, input, asked, asked, root)
+  return recordOf(response, owner, input, asked, asked, root, asked)
 }
 const page = { limit: 10, order: 'asc', after: undefined } as const
 const reports: unknown[] = []

@@ -43,6 +43,7 @@ for (const [name, start] of [
           expect([...run.view()]).toEqual(list)
           const from = list.length === 0 ? 0 : place % list.length
           expect([...run.from(from)]).toEqual(list.slice(from))
+          expect([run.at(from), run.at(list.length)]).toEqual([list[from], undefined])
           expect(text(run)).toBe(list.join(','))
         }
         const [a, b] = [made[place % made.length], made.at(-1)]

@@ -83,6 +83,63 @@ export const additions: readonly Addition[] = [
     field: 'reason',
     of: ['Response.IncompleteDetails'],
   }),
+  own(
+    'response.done',
+    'event on the socket',
+    'a rollout (experimental) waits for the outputs of its calls; never outside one',
+    {
+      event: 'response.done',
+      on: ['socket'],
+      schema: event(
+        'response.done',
+        {
+          response_id: { type: 'string' },
+          required_input: {
+            type: 'array',
+            minItems: 1,
+            items: {
+              anyOf: [
+                {
+                  type: 'object',
+                  properties: {
+                    type: { const: 'function_call_output' },
+                    call_id: { type: 'string' },
+                    name: { type: 'string' },
+                  },
+                  required: ['type', 'call_id', 'name'],
+                  additionalProperties: false,
+                },
+                {
+                  type: 'object',
+                  properties: { type: { const: 'custom_tool_call_output' }, call_id: { type: 'string' } },
+                  required: ['type', 'call_id'],
+                  additionalProperties: false,
+                },
+              ],
+            },
+          },
+          usage: { $ref: '#/definitions/ResponseUsage' },
+          stream_id: { type: 'string' },
+        },
+        ['response_id', 'required_input', 'usage'],
+      ),
+    },
+  ),
+  own('append_timeout', '`incomplete_details.reason`', 'a rollout waited too long for the outputs of its calls', {
+    value: 'append_timeout',
+    field: 'reason',
+    of: ['Response.IncompleteDetails'],
+  }),
+  own('max_rounds', '`incomplete_details.reason`', 'a rollout had as many generations as it may', {
+    value: 'max_rounds',
+    field: 'reason',
+    of: ['Response.IncompleteDetails'],
+  }),
+  own('draining', '`incomplete_details.reason`', 'the server is about to stop and a rollout was at its calls', {
+    value: 'draining',
+    field: 'reason',
+    of: ['Response.IncompleteDetails'],
+  }),
   own('end_turn', 'response', 'false on a response that `response.interrupt` ended; Codex reads it', {
     field: 'end_turn',
     of: ['Response'],

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { isInheritable } from '../../src/protocol/lean.ts'
 import { additionRows, additions } from './additions.ts'
 import {
   checkCompaction,
@@ -13,6 +14,7 @@ import {
   openaiVersion,
 } from './check.ts'
 import { responseWith, streamOf, usage } from './good-stream.ts'
+import { LeanWishes } from './lean.ts'
 
 const installed = (
   JSON.parse(readFileSync(new URL('../../node_modules/openai/package.json', import.meta.url), 'utf8')) as {
@@ -44,10 +46,40 @@ describe('the schemas', () => {
   )
   test('know the 59 stream events, those of the socket, and ours', () => {
     expect(eventTypes('sse')).toHaveLength(59 + 1)
-    expect(eventTypes('socket')).toHaveLength(59 + 3 + 2 + 1)
+    expect(eventTypes('socket')).toHaveLength(59 + 3 + 2 + 2)
   })
   test('stay below 3 MB', () => {
     expect(readFileSync(new URL('../schema/wire.json', import.meta.url)).length).toBeLessThan(3e6)
+  })
+})
+
+describe('a lean response', () => {
+  const whole = { type: 'response.created', sequence_number: 0, response: responseWith() }
+  const lean = {
+    ...whole,
+    response: Object.fromEntries(Object.entries(whole.response).filter(([k]) => !isInheritable(k))),
+  }
+  test('is right where it was asked for, and nowhere else', () => {
+    expect(checkEvent(lean, { ...socket, lean: true })).toEqual([])
+    expect(checkEvent(lean, socket)).not.toEqual([])
+    expect(checkEvent(whole, socket)).toEqual([])
+    expect(checkEvent(whole, { ...socket, lean: true })).toEqual([expect.stringContaining('echoes')])
+  })
+  test('lacks nothing but settings', () => {
+    const { id: _, ...response } = lean.response
+    expect(checkEvent({ ...lean, response }, { ...socket, lean: true })).not.toEqual([])
+  })
+  test('follows from its request, lane by lane, and from the response that it follows by steering', () => {
+    const wishes = new LeanWishes()
+    const created = (id: string, stream_id: string, previous_response_id: string | null = null) =>
+      wishes.of({ type: 'response.created', stream_id, response: { id, previous_response_id } })
+    wishes.sent({ type: 'response.create', stream_id: 'a', continuo: { echo: false } })
+    wishes.sent({ type: 'response.create', stream_id: 'b' })
+    expect([created('r2', 'b'), created('r1', 'a')]).toEqual([false, true])
+    wishes.of({ type: 'response.steer.accepted', steer: { previous_response_id: 'r1' } })
+    wishes.sent({ type: 'response.create', stream_id: 'a' })
+    expect([created('r3', 'a', 'r1'), created('r4', 'a', 'r3')]).toEqual([true, false])
+    expect(wishes.of({ type: 'response.completed', response: { id: 'r3' } })).toBe(true)
   })
 })
 
@@ -96,6 +128,14 @@ describe('an event', () => {
     const steer = { type: 'response.steer.accepted', sequence_number: 3, steer: { id: 's', previous_response_id: 'r' } }
     expect(checkEvent(steer, socket)).toEqual([])
     expect(checkEvent(steer, sse)).not.toEqual([])
+  })
+  test('of a rollout belongs to the socket only, and says what it waits for', () => {
+    const required_input = [{ type: 'function_call_output', call_id: 'c', name: 'n' }]
+    const done = { type: 'response.done', sequence_number: 3, response_id: 'r', required_input, usage }
+    expect(checkEvent(done, socket)).toEqual([])
+    expect(checkEvent(done, sse)).not.toEqual([])
+    for (const wrong of [{ required_input: [] }, { usage: null }, { response_id: undefined }, { more: 1 }])
+      expect(checkEvent(JSON.parse(JSON.stringify({ ...done, ...wrong })), socket)).not.toEqual([])
   })
   test('of an error must have what clients hang without', () => {
     const error = { type: 'invalid_request_error', code: 'invalid_json', message: 'm', param: null }

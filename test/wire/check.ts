@@ -1,5 +1,7 @@
 // The oracle for every byte this server sends: JSON schemas made from the openai package's types plus the named additions.
 // Unknown fields, values and events are problems; [] means the value is as the types say.
+import { isInheritable } from '../../src/protocol/lean.ts'
+import { checkRecord } from '../../src/stores/record.ts'
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
 import { loadSchema, type Transport } from './schema.ts'
 
@@ -38,8 +40,17 @@ const body =
   (value: unknown): string[] =>
     problems(`#/definitions/Wire/properties/${name}`, value, what)
 
-/** One frame of a socket, or the data of one SSE event, already parsed. */
-export function checkEvent(frame: unknown, on: { readonly transport: Transport }): string[] {
+const settings = Object.entries(checkRecord('resp_check', 0).response).filter(([name]) => isInheritable(name))
+
+/** One frame of a socket, or the data of one SSE event, already parsed. `lean`: its request wanted no echo. */
+export function checkEvent(sent: unknown, on: { readonly transport: Transport; readonly lean?: boolean }): string[] {
+  const { response } = (sent ?? {}) as { response?: unknown }
+  if (on.lean !== true || typeof response !== 'object' || response === null) return checkWhole(sent, on)
+  const echoed = Object.keys(response).filter(isInheritable)
+  if (echoed.length > 0) return [`lean response echoes ${echoed.join(', ')}`]
+  return checkWhole({ ...(sent as object), response: { ...Object.fromEntries(settings), ...response } }, on)
+}
+function checkWhole(frame: unknown, on: { readonly transport: Transport }): string[] {
   if (typeof frame !== 'object' || frame === null || Array.isArray(frame)) return ['event is no object']
   const { type } = frame as { type?: unknown }
   if (typeof type !== 'string') return ['event has no string type']

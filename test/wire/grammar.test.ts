@@ -88,6 +88,42 @@ describe('good streams', () => {
   })
 })
 
+describe('response.done', () => {
+  const calls = streamOf({
+    items: [
+      { kind: 'function_call', deltas: ['{}'] },
+      { kind: 'function_call', deltas: ['{}'] },
+    ],
+    ending: 'completed',
+    lane: undefined,
+  })
+  const waits = (response_id: string, ...call_ids: string[]): Frame => ({
+    type: 'response.done',
+    sequence_number: 0,
+    response_id,
+    usage,
+    required_input: call_ids.map((call_id) => ({ type: 'function_call_output', call_id, name: 'f' })),
+  })
+  const first = calls.findIndex((frame) => frame.type === 'response.output_item.done') + 1
+  const with_ = (at: number, done: Frame, rollout = true): string[] => {
+    const grammar = new Grammar({ rollout })
+    const frames = renumbered([...calls.slice(0, at), done, ...calls.slice(at)])
+    return [...frames.flatMap((frame) => grammar.feed(frame)), ...grammar.end()]
+  }
+  test('may stand between the items of a rollout, and nowhere else', () => {
+    expect(with_(first, waits('resp_1', 'call_0'))).toEqual([])
+    expect(with_(first, waits('resp_1', 'call_0'), false)).not.toEqual([])
+    for (const at of [0, 1, first - 1, calls.length]) expect(with_(at, waits('resp_1', 'call_0'))).not.toEqual([])
+  })
+  test('names its response and the calls since the one before, all of them', () => {
+    expect(with_(first, waits('resp_2', 'call_0'))).not.toEqual([])
+    expect(with_(first, waits('resp_1'))).not.toEqual([])
+    const second = calls.length - 1
+    expect(with_(second, waits('resp_1', 'call_0', 'call_1'))).toEqual([])
+    expect(with_(second, waits('resp_1', 'call_1'))).not.toEqual([])
+  })
+})
+
 describe('a changed stream is refused', () => {
   // `compacting` is a notice that may be missing; everything else is needed.
   const needed = (frames: readonly Frame[], at: number): boolean =>

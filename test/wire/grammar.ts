@@ -14,8 +14,11 @@ type Open = {
 }
 type Phase = 'start' | 'created' | 'running' | 'ended'
 
-/** `joined`: a replay, where deltas of one part may have been joined under the number of the last. */
-export type GrammarOptions = { readonly joined?: boolean }
+/**
+ * `joined`: a replay, where deltas of one part may have been joined under the number of the last. `rollout`: the request
+ * asked for one, so `response.done` may come.
+ */
+export type GrammarOptions = { readonly joined?: boolean; readonly rollout?: boolean }
 
 const fields = (value: unknown): Fields => (typeof value === 'object' && value !== null ? (value as Fields) : {})
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
@@ -33,9 +36,13 @@ export class Grammar {
   readonly #pending = new Set<string>()
   #problems: string[] = []
   readonly #joined: boolean
+  readonly #rollout: boolean
+  /** Items before the newest `response.done`. */
+  #rounds = 0
 
   constructor(options: GrammarOptions = {}) {
     this.#joined = options.joined === true
+    this.#rollout = options.rollout === true
   }
   get id(): string {
     return this.#id
@@ -94,6 +101,7 @@ export class Grammar {
     }
     this.#expect(this.#phase === 'running', 'comes before response.in_progress')
     if (type === 'response.output_item.added') return this.#added(e)
+    if (type === 'response.done') return this.#waits(e)
     if (this.#open === undefined) return this.#expect(false, 'no item is open')
     this.#inItem(e, type, this.#open)
   }
@@ -272,6 +280,14 @@ export class Grammar {
     this.#expect(!broken || status !== 'completed', 'is completed with a broken-off item')
     this.#phase = 'ended'
   }
+  /** A rollout waits for the outputs of the calls since it waited last. */
+  #waits(e: Fields): void {
+    this.#expect(this.#rollout, 'comes outside a rollout')
+    this.#expect(this.#open === undefined, 'an item is still open')
+    this.#expect(e['response_id'] === this.#id, 'is about another response')
+    this.#asks(e, this.#done.slice(this.#rounds))
+    this.#rounds = this.#done.length
+  }
   #steerAccepted(e: Fields): void {
     const steer = fields(e['steer'])
     this.#expect(steer['previous_response_id'] === this.#id, 'is about another response')
@@ -286,7 +302,10 @@ export class Grammar {
     this.#expect(this.#steers.has(id), 'this steer was not accepted')
     this.#expect(!this.#pending.has(id), 'comes twice for one steer')
     this.#pending.add(id)
-    const calls = this.#done.flatMap((item) => (String(item['type']).endsWith('_call') ? [item['call_id']] : []))
+    this.#asks(e, this.#done)
+  }
+  #asks(e: Fields, items: readonly Fields[]): void {
+    const calls = items.flatMap((item) => (String(item['type']).endsWith('_call') ? [item['call_id']] : []))
     const asked = list(e['required_input']).map((input) => fields(input)['call_id'])
     this.#expect(asked.length > 0 && isDeepStrictEqual(asked, calls), 'required_input is not the calls of the response')
   }

@@ -122,6 +122,12 @@ export const tells: Tell[] = [
     alike: 'interrupting works on the connection of the response only',
   },
   {
+    covers: 'response.append',
+    name: 'append',
+    frame: (n) => ({ response_id: n.response, input: [{ type: 'function_call_output', call_id: 'c', output: '' }] }),
+    alike: 'appending works on the connection of the response only',
+  },
+  {
     covers: 'response.inject',
     name: 'inject',
     frame: (n) => ({ response_id: n.response, input: [] }),
@@ -129,4 +135,4 @@ export const tells: Tell[] = [
   },
 ]
 /** Frames that name nothing. */
-export const nameless = new Set(['response.append'])
+export const nameless = new Set<string>()

@@ -78,7 +78,7 @@ describe.each(['memory', 'sqlite'])('with the %s store', (kind) => {
   let maker: Socket
   const gone = new Map<string, Named>()
   beforeAll(async () => {
-    server = await startTestServer({ keys, store: { kind } })
+    server = await startTestServer({ keys, store: { kind }, rollouts: { enabled: true } })
     stored = await create('a/1')
     maker = await server.socket({ key: secretOf('a/1') })
     maker.send({ type: 'response.create', ...hello, input: 'tell me [fault:hang]' })

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { WebSocket, type ClientOptions } from 'ws'
 import { checkEvent } from './check.ts'
 import { Grammar } from './grammar.ts'
+import { LeanWishes } from './lean.ts'
 import { violation } from './violations.ts'
 
 export type Frame = { readonly type: string; readonly [key: string]: unknown }
@@ -48,11 +49,14 @@ export class Socket {
   /** Everything received, in order. */
   readonly frames: Frame[] = []
   readonly closed: Promise<Closed>
+  readonly #lean = new LeanWishes()
   #inbox: Frame[] = []
   readonly #readers = new Set<Reader>()
   readonly #lanes = new Map<string, Grammar>()
   readonly #responses = new Map<string, Grammar>()
   readonly #waiting = new Map<string, Waiter[]>()
+  /** Lanes whose last request asked for a rollout. */
+  readonly #rollouts = new Set<string>()
 
   constructor(ws: WebSocket) {
     this.ws = ws
@@ -67,6 +71,12 @@ export class Socket {
     })
   }
   send(frame: unknown): void {
+    this.#lean.sent(frame)
+    if (typeof frame === 'object' && frame !== null && 'type' in frame && frame.type === 'response.create') {
+      const body = frame as { readonly [key: string]: unknown }
+      if (body['rollout'] === true) this.#rollouts.add(laneOf(body))
+      else this.#rollouts.delete(laneOf(body))
+    }
     this.ws.send(typeof frame === 'string' ? frame : JSON.stringify(frame))
   }
   /** The oldest frame that matches and was not taken yet. Frames of `turn` can be taken as well. */
@@ -142,7 +152,7 @@ export class Socket {
     } catch {
       return violation(['no JSON'], text)
     }
-    violation(checkEvent(frame, { transport: 'socket' }), frame)
+    violation(checkEvent(frame, { transport: 'socket', lean: this.#lean.of(frame) }), frame)
     violation(this.#judge(frame), frame)
     this.frames.push(frame)
     const reader = [...this.#readers].find((r) => r.match(frame))
@@ -176,7 +186,7 @@ export class Socket {
           current && !current.ended
             ? [`lane '${lane}' begins ${idOf(frame['response'])} before ${current.id} has ended`]
             : []
-        const grammar = new Grammar()
+        const grammar = new Grammar({ rollout: this.#rollouts.has(lane) })
         this.#lanes.set(lane, grammar)
         const problems = grammar.feed(frame)
         if (this.#responses.has(grammar.id)) problems.push(`response id ${grammar.id} came twice`)

@@ -4,6 +4,7 @@ import { ServerResponse } from 'node:http'
 import { WebSocket } from 'ws'
 import { checkErrorBody, checkEvent } from './check.ts'
 import { bodyCheck, parseSse } from './http.ts'
+import { LeanWishes } from './lean.ts'
 import { mark, violation } from './violations.ts'
 
 function judge(problems: readonly string[], sent: unknown): void {
@@ -11,16 +12,35 @@ function judge(problems: readonly string[], sent: unknown): void {
   else if (problems.length > 0) process.stderr.write(`${mark} ${problems.join('; ')}: ${JSON.stringify(sent)}\n`)
 }
 
+type Served = WebSocket & { _isServer?: boolean }
+// Only sockets of this server: a scripted one in the same process sends what its test wants.
+const isOurs = (ws: Served): boolean => ws._isServer === true && ws.constructor.name === 'ReasonedSocket'
+
+const wishes = new WeakMap<WebSocket, LeanWishes>()
+function wishesOf(ws: WebSocket): LeanWishes {
+  const known = wishes.get(ws) ?? new LeanWishes()
+  wishes.set(ws, known)
+  return known
+}
+const emit: unknown = WebSocket.prototype.emit
+WebSocket.prototype.emit = function (this: Served, name: string | symbol, ...args: unknown[]): boolean {
+  const [data, isBinary] = args
+  if (name === 'message' && isBinary === false && isOurs(this)) wishesOf(this).sent(parsed(String(data)))
+  return Reflect.apply(emit as (...args: unknown[]) => boolean, this, [name, ...args])
+}
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 const send = WebSocket.prototype.send
-WebSocket.prototype.send = function (
-  this: WebSocket & { _isServer?: boolean },
-  data: unknown,
-  ...rest: unknown[]
-): void {
-  // Only sockets of this server: a scripted one in the same process sends what its test wants.
-  if (this._isServer === true && this.constructor.name === 'ReasonedSocket') {
+WebSocket.prototype.send = function (this: Served, data: unknown, ...rest: unknown[]): void {
+  if (isOurs(this)) {
     const frame: unknown = JSON.parse(String(data))
-    judge(checkEvent(frame, { transport: 'socket' }), frame)
+    judge(checkEvent(frame, { transport: 'socket', lean: wishesOf(this).of(frame) }), frame)
   }
   Reflect.apply(send, this, [data, ...rest])
 }
