@@ -4,7 +4,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { Command } from 'commander'
-import { machine, main, mebibytes, median, Progress, quantile, report, table, whole } from './figures.ts'
+import { whole } from '../src/bench/benchmark.ts'
+import { machine, median, quantile, type Report, type Spread } from '../src/bench/report.ts'
+import { main, mebibytes, print, Progress } from './figures.ts'
 import { round, type Round, unstoredMark } from './loop.ts'
 import { type Memory, serveApart, type Served } from './served.ts'
 
@@ -89,9 +91,7 @@ async function soak(server: Served, sockets: number, turns: number): Promise<num
   const counted = rounds.slice(options.warmup)
   const latencies = counted.flatMap((r) => r.ms)
   const seconds = sum(counted, (r) => r.tookMs) / 1000
-  const result = {
-    machine: machine(),
-    options,
+  const result: Result = {
     turns: completed,
     errors,
     stored: rows,
@@ -103,7 +103,7 @@ async function soak(server: Served, sockets: number, turns: number): Promise<num
     growth,
     problems,
   }
-  report(options.json === true, result, text(result, rounds))
+  print(options.json === true, reported(result, rounds))
   return problems.length > 0 || errors > 0 ? 1 : 0
 }
 
@@ -150,7 +150,6 @@ const filesWith = (folder: string, mark: string): string[] =>
 const sum = (rounds: readonly Round[], of: (r: Round) => number): number => rounds.reduce((s, r) => s + of(r), 0)
 
 type Result = {
-  machine: object
   turns: number
   errors: number
   stored: number
@@ -162,30 +161,64 @@ type Result = {
   growth: { rss: number; heap: number }
   problems: readonly string[]
 }
-function text(r: Result, rounds: readonly Round[]): string {
-  const rows = r.memory.map((m, n) => {
-    const done = rounds[n]
-    const bytes = [m.rss, m.rssHigh, m.heapLow, m.heap].map((b) => mebibytes(b).toFixed(0))
-    const times = done
-      ? [(done.tookMs / 1000).toFixed(1), median(done.ms).toFixed(0), quantile(done.ms, 0.99).toFixed(0)]
-      : []
-    return [`${n + 1}${n < options.warmup ? ' (warm-up)' : ''}`, ...times, ...bytes]
-  })
+const once = (n: number): Spread => ({ median: n, min: n, max: n })
+
+function reported(r: Result, rounds: readonly Round[]): Report {
+  const { sockets, turns, rounds: counted, warmup, bound, collect } = options
+  const flags = Object.entries({ sockets, turns, rounds: counted, warmup, bound })
+    .filter(([name]) => program.getOptionValueSource(name) === 'cli')
+    .map(([name, value]) => ` --${name} ${value}`)
+  const given = `${flags.join('')}${collect ? ' --collect' : ''}`
   const percent = (share: number): string => `${share < 0 ? '' : '+'}${(share * 100).toFixed(1)} %`
-  return [
-    Object.entries(r.machine)
-      .map(([k, v]) => `${k} ${String(v)}`)
-      .join(' · '),
-    `${options.sockets} sockets × ${options.turns} turns × ${options.rounds} rounds after ${options.warmup} for warming up; half of the turns stored`,
-    '',
-    table(['round', 's', 'turn ms', 'p99', 'RSS MiB', 'highest', 'heap low MiB', 'heap'], rows),
-    '',
-    `turns      ${r.turns} completed, ${r.errors} errors, ${r.stored} stored and found in the database`,
-    `speed      ${r.turnsPerSecond.toFixed(0)} turns/s, ${r.eventsPerSecond.toFixed(0)} events/s; a turn takes ${r.turnMs.median.toFixed(1)} ms (median), ${r.turnMs.p99.toFixed(1)} ms (p99)`,
-    `memory     second half of the rounds against the first: RSS ${percent(r.growth.rss)}, lowest heap ${percent(r.growth.heap)}; the bound is ${options.bound} %`,
-    `left over  ${r.left.sockets} sockets; the server drained and ended in ${r.left.drainMs} ms`,
-    ...(r.problems.length > 0 ? ['', ...r.problems.map((p) => `PROBLEM  ${p}`)] : ['', 'no problem']),
-  ].join('\n')
+  const notHeap = collect ? '' : '; the heap is not judged, since without --collect it is as much chance as fact'
+  return {
+    title: 'Hundreds of agents at once, round after round',
+    command: `npm run bench:soak${given === '' ? '' : ` --${given}`}`,
+    machine: machine(),
+    options: { sockets, turns, rounds: counted, warmup, bound, collect: collect === true },
+    ratios: {
+      soak_errors: once(r.errors + r.problems.length),
+      soak_rss_growth: once(1 + r.growth.rss),
+      soak_heap_growth: once(1 + r.growth.heap),
+      soak_turns_per_second: once(r.turnsPerSecond),
+      soak_events_per_second: once(r.eventsPerSecond),
+      soak_turn_ms: once(r.turnMs.median),
+      soak_turn_p99_ms: once(r.turnMs.p99),
+    },
+    targets: [
+      { ratio: 'soak_errors', what: 'errors, and anything left over', atMost: 0 },
+      { ratio: 'soak_rss_growth', what: 'RSS, second half of the rounds ÷ the first', atMost: 1 + bound / 100 },
+      {
+        ratio: 'soak_heap_growth',
+        what: 'lowest heap of a round, second half ÷ the first',
+        ...(collect ? { atMost: 1 + bound / 100 } : {}),
+      },
+      { ratio: 'soak_turns_per_second', what: 'turns/s, server and clients on the same cores' },
+      { ratio: 'soak_events_per_second', what: 'events/s' },
+      { ratio: 'soak_turn_ms', what: `a turn while ${sockets} agents press, median, ms` },
+      { ratio: 'soak_turn_p99_ms', what: 'the same, p99, ms' },
+    ],
+    tables: [
+      {
+        title: 'Rounds',
+        note: `${sockets} sockets × ${turns} turns a round; half of the turns are stored.`,
+        head: ['round', 's', 'turn ms', 'p99 ms', 'RSS MiB', 'highest', 'lowest heap MiB', 'heap'],
+        rows: r.memory.map((m, n) => {
+          const done = rounds[n]
+          const times = done ? [done.tookMs / 1000, median(done.ms), quantile(done.ms, 0.99)] : [NaN, NaN, NaN]
+          const bytes = [m.rss, m.rssHigh, m.heapLow, m.heap].map((b) => Math.round(mebibytes(b)))
+          return [`${n + 1}${n < warmup ? ', warm-up' : ''}`, ...times, ...bytes]
+        }),
+      },
+    ],
+    plots: [],
+    notes: [
+      ...r.problems.map((problem) => `PROBLEM: ${problem}`),
+      `${r.turns} turns completed, ${r.errors} errors; ${r.stored} stored and found in the database.`,
+      `Left over: ${r.left.sockets} sockets; the server drained and ended in ${r.left.drainMs} ms.`,
+      `Memory of the second half of the rounds against the first: RSS ${percent(r.growth.rss)}, lowest heap ${percent(r.growth.heap)}; the bound is ${bound} %${notHeap}.`,
+    ],
+  }
 }
 
 await main(async () => {

@@ -60,6 +60,7 @@ export const modelOptions = z.strictObject({
   tokenizer: text('the path of a tokenizer.json or of a folder, or a name on the hub').optional(),
   template: text('the path of a Jinja file').optional(),
   retention: oneOf('auto', 'all', 'tool_cycle').optional(),
+  encoder: oneOf('auto', 'huggingface').optional(),
 })
 export const engineOptions = z.looseObject(
   { type: text('a type of engine, such as `vllm` or `chat`') },
@@ -146,6 +147,12 @@ export const configSchema = z.strictObject({
   host: text('a host name or an IP address').default('127.0.0.1'),
   port: count(0, 65_535).default(8787),
   data: text('the path of a folder').default('data'),
+  tls: z
+    .strictObject({
+      cert: text('the path of a PEM file').optional(),
+      key: text('the path of a PEM file').optional(),
+    })
+    .prefault({}),
   keys: z.array(keyConfig, { error: 'must be a list of keys' }).max(100_000).default([]),
   models: z
     .record(modelName, modelOptions, { error: 'must be a map from model names to `{ engine: NAME }`' })
@@ -162,6 +169,7 @@ export const configSchema = z.strictObject({
       maxRecords: count(1, 100_000_000).default(10_000),
     })
     .prefault({}),
+  caches: flag().default(true),
   tokens: z
     .strictObject({
       shadow: z
@@ -172,6 +180,14 @@ export const configSchema = z.strictObject({
     })
     .prefault({}),
   limits: limits.prefault({}),
+  /** An experiment: see src/session/rollout.ts. */
+  rollouts: z
+    .strictObject({
+      enabled: flag().default(false),
+      waitMs: duration(1).default(10 * minute),
+      rounds: count(1, 1_000_000).default(1000),
+    })
+    .prefault({}),
   log: z
     .strictObject({
       level: oneOf('trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent').default('info'),
@@ -181,7 +197,7 @@ export const configSchema = z.strictObject({
 })
 
 type Parsed = z.output<typeof configSchema>
-/** Everything the server was told, whole and frozen. Times in milliseconds, sizes in bytes; `data` is an absolute path. */
+/** Everything the server was told, whole and frozen. Times in milliseconds, sizes in bytes; `data` and the paths in `tls` are absolute. */
 export type Config = Readonly<Omit<Parsed, 'limits'>> & { readonly limits: Limits }
 export type EngineOptions = Config['engines'][string]
 export type ModelOptions = Config['models'][string]

@@ -83,10 +83,11 @@ export function loadConfig(from: { flags?: Flags; env?: Env; cwd?: string } = {}
     throw new ConfigError(problems.map((p) => ({ ...p, where: p.where ?? spot(p.path) })))
 
   const config = parsed.data
-  config.data = resolve(
-    origin.get('data') === 'file' && file.path !== undefined ? dirname(file.path) : cwd,
-    config.data,
-  )
+  const absolute = (name: string, path: string): string =>
+    resolve(origin.get(name) === 'file' && file.path !== undefined ? dirname(file.path) : cwd, path)
+  config.data = absolute('data', config.data)
+  if (config.tls.cert !== undefined) config.tls.cert = absolute('tls.cert', config.tls.cert)
+  if (config.tls.key !== undefined) config.tls.key = absolute('tls.key', config.tls.key)
   if (origin.get('models') === 'default') config.models = modelsFor(config.engines) ?? config.models
   // The simulated engine is always there, so that a model can name it without ceremony.
   config.engines = { simulated: { type: 'simulated' }, ...config.engines }
@@ -168,6 +169,12 @@ function contradictions(config: Config): Problem[] {
     problems.push({
       path: ['host'],
       message: `"${config.host}" can be reached from other machines, and no keys are configured, so anybody could use the server; add a key under \`keys\`, or set host to 127.0.0.1`,
+    })
+  const { cert, key } = config.tls
+  if ((cert === undefined) !== (key === undefined))
+    problems.push({
+      path: ['tls', cert === undefined ? 'key' : 'cert'],
+      message: `is given without \`tls.${cert === undefined ? 'cert' : 'key'}\`; HTTPS needs both, plain HTTP neither`,
     })
   const engines = Object.keys(config.engines)
   for (const [name, model] of Object.entries(config.models)) {

@@ -191,6 +191,7 @@ function requestOf({ response, input, parent }: Stored): Create {
     store: true,
     generate: true,
     stream: false,
+    rollout: false,
     window: false,
   }
 }

@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type * as Differ from './codecs/differ.ts'
 import type { Family } from './codecs/family.ts'
+import type { JinjaCodec } from './codecs/jinja.ts'
 import type { Dialect, DialectName } from './codecs/jinja-dialect.ts'
 import { ConfigError, meant, type ModelOptions, type Path } from './config.ts'
 import type { Loaded } from './tokenizers/load.ts'
@@ -41,10 +42,12 @@ export type Told = {
   readonly note: (what: string, fields: Readonly<Record<string, string | number | boolean>>) => void
   /** Bytes of a file that comes from a hub; `total` where it is known. */
   readonly onProgress?: ((file: string, bytes: number, total: number | undefined) => void) | undefined
-  /** By where they come from: models of one vocabulary share it. */
+  /** By encoder and by where they come from: models of one vocabulary share it. */
   readonly tokenizers?: Map<string, Promise<Loaded>>
 }
-type Made = { readonly codec: Codec; readonly context: number | undefined }
+/** Makes the codec; `apart` sets it apart from all others (CodecOptions). */
+type MakeCodec = (apart?: string) => Codec
+type Made = { readonly codec: Codec; readonly make: MakeCodec; readonly context: number | undefined }
 /** Longest that an engine is waited for at start. */
 const askMs = 10_000
 
@@ -52,7 +55,8 @@ const askMs = 10_000
 export async function createCodec(name: string, options: ModelOptions, engine: Engine, told: Told): Promise<Made> {
   const at: Path = ['models', name]
   const engineTold = await describe(engine, options, at)
-  const codec = await codecAlone(name, options, told, engineTold)
+  const make = await codecMaker(name, options, told, engineTold)
+  const codec = make()
   const differs = await selfTested(codec.tokenizer, engine, engineTold, told, name)
   if (differs !== undefined)
     throw wrong(
@@ -61,21 +65,26 @@ export async function createCodec(name: string, options: ModelOptions, engine: E
     )
   const context = options.context ?? engineTold.context
   told.note('model is ready', { model: name, engine: engine.id, codec: codec.id, vocabulary: codec.tokenizer.size })
-  return { codec, context }
+  return { codec, make, context }
 }
 
 /** The codec without its engine, which it is then not compared with. Throws as createCodec does. */
-export async function codecAlone(
+export async function codecAlone(name: string, options: Omit<ModelOptions, 'engine'>, told: Told): Promise<Codec> {
+  return (await codecMaker(name, options, told, {}))()
+}
+
+/** Loads what the codec is made of, and has made it once, so that nothing is wrong with it. */
+async function codecMaker(
   name: string,
   options: Omit<ModelOptions, 'engine'>,
   told: Told,
-  engine: Description = {},
-): Promise<Codec> {
+  engine: Description,
+): Promise<MakeCodec> {
   const at: Path = ['models', name]
   const text = await tokenizerOf(options, engine, at, told)
   const { codec = 'auto' } = options
   const found = codec === 'auto' ? await sure(() => detect(text.template, name, told), [...at, 'template']) : codec
-  return await made(found, text, options, at)
+  return await makerOf(found, text, options, at)
 }
 
 /** How two prompts differ, in words, for whoever explains it. */
@@ -113,14 +122,17 @@ async function tokenizerOf(
     throw wrong([...at, 'tokenizer'], `the engine does not tell its tokenizer; give ${tokenizerForms}`)
   const { loadTokenizer } = await import('./tokenizers/load.ts')
   try {
+    const { encoder = 'auto' } = options
     const load = (): Promise<Loaded> =>
       loadTokenizer(source, {
+        encoder,
         // Files of all models are called alike.
         onProgress: (file, bytes, total) => onProgress?.(`${String(source)}/${file}`, bytes, total),
       })
-    const known = typeof source === 'string' ? tokenizers?.get(source) : undefined
+    const key = typeof source === 'string' ? `${encoder} ${source}` : undefined
+    const known = key === undefined ? undefined : tokenizers?.get(key)
     const loading = known ?? load()
-    if (typeof source === 'string') tokenizers?.set(source, loading)
+    if (key !== undefined) tokenizers?.set(key, loading)
     const { tokenizer, template, config } = await loading
     return { tokenizer, template: file ?? engine.template ?? template, config }
   } catch (e) {
@@ -161,12 +173,12 @@ async function detect(template: string | undefined, model: string, { note }: Tol
   return 'jinja'
 }
 
-async function made(
+async function makerOf(
   name: string,
   { tokenizer, template, config }: Text,
   options: Omit<ModelOptions, 'engine'>,
   at: Path,
-): Promise<Codec> {
+): Promise<MakeCodec> {
   const retention = options.retention === 'auto' ? undefined : options.retention
   const [way, dialect] = name.split(/:(.*)/s)
   const refuse = (where: keyof ModelOptions, message: string): never => {
@@ -181,10 +193,12 @@ async function made(
       return refuse('retention', 'with codec `jinja` the template decides what is kept; leave it out')
     const { jinjaCodec } = await import('./codecs/jinja.ts')
     const spoken = await dialectFor(dialect, template, at)
-    return await sure(
-      () => jinjaCodec(template, tokenizer, { variables: config, dialect: spoken }),
-      [...at, 'template'],
-    )
+    const make = (apart?: string, like?: JinjaCodec): JinjaCodec =>
+      jinjaCodec(template, tokenizer, { variables: config, dialect: spoken, apart, like })
+    return await sure(() => {
+      const first = make()
+      return (apart) => (apart === undefined ? first : make(apart, first))
+    }, [...at, 'template'])
   }
   if (name === 'none')
     return refuse(
@@ -196,7 +210,12 @@ async function made(
   const family = await load()
   const { familyCodec } = await import('./codecs/codec.ts')
   const ids = tokenizer ?? (await bytesFor(family))
-  return await sure(() => familyCodec(family, ids, { retention }), [...at, 'codec'])
+  return await sure(() => made((apart) => familyCodec(family, ids, { retention, apart })), [...at, 'codec'])
+}
+/** Tried at once. */
+function made(make: MakeCodec): MakeCodec {
+  make()
+  return make
 }
 const oneOf = (names: readonly string[]): string => `\`codec\`, one of: ${names.join(', ')}`
 

@@ -147,7 +147,7 @@ export interface Models {
 export async function createModels(config: Config, told = untold): Promise<Models> {
   const engines = new Map<string, Engine>()
   const close = async () => void (await Promise.allSettled([...engines.values()].map((e) => e.close())))
-  const models = new Map<string, Model>()
+  const models = new Map<string, () => Model>()
   const sharing: Told = { ...told, tokenizers: new Map() }
   try {
     for (const [name, options] of Object.entries(config.models)) {
@@ -156,8 +156,15 @@ export async function createModels(config: Config, told = untold): Promise<Model
         engines.get(engine) ??
         (await createEngine(engine, config.engines[engine] ?? { type: engine }, process.env, told))
       engines.set(engine, made)
-      if (made.takes === 'items') models.set(name, { name, engine: made, context })
-      else models.set(name, { name, engine: made, ...(await createCodec(name, options, made, sharing)) })
+      const model = { name, engine: config.caches ? made : forgetful(made), context }
+      if (made.takes === 'items') {
+        models.set(name, () => model)
+        continue
+      }
+      const { codec, make, context: room } = await createCodec(name, options, made, sharing)
+      const whole = { ...model, codec, context: room }
+      let asked = 0
+      models.set(name, config.caches ? () => whole : () => ({ ...whole, codec: make(`#${++asked}`) }))
     }
   } catch (e) {
     await close()
@@ -171,12 +178,21 @@ export async function createModels(config: Config, told = untold): Promise<Model
     list: () => names,
     resolve(name) {
       const named = name === '*' ? undefined : models.get(name)
-      if (named) return named
-      if (any) return { ...any, name }
+      if (named) return named()
+      if (any) return { ...any(), name }
       throw noModel(name)
     },
   }
 }
+/** An engine that is told nothing of what it gave back before: a fleet chooses a replica anew. Its own cache is its affair. */
+const forgetful = (engine: Engine): Engine => ({
+  id: engine.id,
+  takes: engine.takes,
+  admit: (settings, chain, constraint) => engine.admit(settings, chain, constraint),
+  generate: (call) => engine.generate({ ...call, warm: undefined }),
+  probe: (signal) => engine.probe(signal),
+  close: () => engine.close(),
+})
 const noModel = (name: string): ApiError =>
   new ApiError(
     'model_not_found',

@@ -40,7 +40,9 @@ describe('where values come from', () => {
     expect(config).toEqual({
       host: '127.0.0.1',
       port: 8787,
+      caches: true,
       data: join(cwd, 'data'),
+      tls: {},
       keys: [],
       models: { '*': { engine: 'simulated' }, simulated: { engine: 'simulated' } },
       engines: { simulated: { type: 'simulated' } },
@@ -78,6 +80,7 @@ describe('where values come from', () => {
         unsettled: 10_000,
       },
       tokens: { shadow: 0.01 },
+      rollouts: { enabled: false, waitMs: 600_000, rounds: 1000 },
       log: { level: 'info', pretty: 'auto' },
     })
     expect([...origin.values()].every((o) => o === 'default')).toBe(true)
@@ -183,6 +186,17 @@ describe('where values come from', () => {
       join(elsewhere, 'state'),
     )
     expect(loadConfig({ cwd, env: { CONTINUO_DATA: 'state' } }).config.data).toBe(join(cwd, 'state'))
+  })
+
+  it('resolves the files of a certificate likewise', () => {
+    const elsewhere = folder('tls: {cert: live/cert.pem, key: live/key.pem}\n')
+    const cwd = folder()
+    const { config } = loadConfig({
+      cwd,
+      env: { CONTINUO_TLS_KEY: 'key.pem' },
+      flags: { config: join(elsewhere, 'continuo.yaml') },
+    })
+    expect(config.tls).toEqual({ cert: join(elsewhere, 'live/cert.pem'), key: join(cwd, 'key.pem') })
   })
 
   it('takes a section without content as nothing said', () => {
@@ -299,6 +313,11 @@ describe('what a person reads who got it wrong', () => {
     )
   })
 
+  it('refuses a certificate without a key, and a key without a certificate', () => {
+    expect(failure('tls:\n  cert: a.pem\n')).toContain('continuo.yaml:2: tls.cert: is given without `tls.key`')
+    expect(failure('tls:\n  key: a.pem\n')).toContain('continuo.yaml:2: tls.key: is given without `tls.cert`')
+  })
+
   it('refuses a message limit above what all messages may hold', () => {
     expect(failure('limits:\n  websocket:\n    maxHeldBytes: 1 MiB\n')).toContain(
       'continuo.yaml:3: limits.websocket.maxHeldBytes: 1048576 is less than maxMessageBytes',
@@ -382,6 +401,7 @@ describe('docs/config.md', () => {
       'models.NAME.tokenizer',
       'models.NAME.template',
       'models.NAME.retention',
+      'models.NAME.encoder',
       'models.NAME.context',
     ])
     expect([...rows.keys()].filter((name) => !known.has(name))).toEqual([])

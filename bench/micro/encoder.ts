@@ -7,7 +7,7 @@ import { bpeTokenizer } from '../../src/tokenizers/bpe.ts'
 import type { Tokenizer } from '../../src/turn/ports.ts'
 import { tokenizerJson, type Family } from '../../test/tokenizers/fixtures.ts'
 import { nativeEncoder, type Encode } from '../../test/tokenizers/native.ts'
-import { spread, type Spread } from '../figures.ts'
+import { spread, type Spread } from '../../src/bench/report.ts'
 
 export type EncoderFigures = {
   /** Times as fast as the native binding; qwen3 where no family is named. */

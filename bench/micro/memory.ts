@@ -1,6 +1,7 @@
 // What a conversation of 100,000 tokens holds in memory, all told: its items, links and memos, the ids and their JSON, the
 // index that finds it again. Counted over many of them after full collections; and what a fork adds.
-import { kibibytes, pause, spread, type Spread } from '../figures.ts'
+import { spread, type Spread } from '../../src/bench/report.ts'
+import { kibibytes, pause } from '../figures.ts'
 import { Conversation, newIndex, type Server } from './conversation.ts'
 import type { Texts } from './texts.ts'
 

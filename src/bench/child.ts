@@ -9,10 +9,11 @@ import { encodedChannel, type Mark, promptChannel, type PromptNote, turnChannel 
 
 export type Question =
   | { readonly ask: 'start'; readonly set: Readonly<Record<string, unknown>>; readonly digests: boolean }
+  | { readonly ask: 'digests'; readonly on: boolean }
   | { readonly ask: 'take' }
   | { readonly ask: 'memory' }
   | { readonly ask: 'stop' }
-/** `stages`: milliseconds on the process's own clock, by stage. */
+/** `stages`: milliseconds on the process's own clock, by stage. A rollout has one of these for each time the model spoke. */
 export type TurnMarks = {
   readonly id: string
   readonly stages: Readonly<Record<string, number>>
@@ -29,10 +30,13 @@ export type Taken = {
   readonly encoded: number
   /** Processor time of the process, µs. */
   readonly cpuUs: number
+  /** Bytes of the heap now: what was allocated since, as long as nothing is collected. */
+  readonly heap: number
 }
 export type Answer =
   | { readonly port: number }
   | { readonly failed: string }
+  | { readonly digests: boolean }
   | Taken
   | { readonly rss: number; readonly heap: number; readonly external: number }
   | { readonly stopped: true }
@@ -41,31 +45,44 @@ export type Answer =
 const mostTurns = 50_000
 
 type Kept = { stages: Record<string, number>; tokens?: number; common?: number; digest?: string }
-const turns = new Map<string, Kept>()
+/** By response; of a rollout once for each time the model spoke. */
+const turns = new Map<string, Kept[]>()
+let count = 0
+let digests = false
 let encoded = 0
 let cpu = process.cpuUsage()
 let app: App | undefined
 
-const kept = (id: string): Kept => {
-  let turn = turns.get(id)
-  if (turn) return turn
-  turns.set(id, (turn = { stages: {} }))
-  if (turns.size > mostTurns) for (const oldest of turns.keys()) return (turns.delete(oldest), turn)
+/** The newest of this response; another one where the newest has come this far before. */
+const kept = (id: string, has: (turn: Kept) => boolean): Kept => {
+  const legs = turns.get(id) ?? []
+  const last = legs.at(-1)
+  if (last && !has(last)) return last
+  const turn: Kept = { stages: {} }
+  legs.push(turn)
+  turns.set(id, legs)
+  if (++count > mostTurns)
+    for (const [oldest, gone] of turns) {
+      turns.delete(oldest)
+      count -= gone.length
+      break
+    }
   return turn
 }
 // What is published on these channels is typed where it is published.
-function watch(digests: boolean): void {
+function watch(): void {
   subscribe(turnChannel, (message) => {
     const { id, stage, at } = message as Mark
-    kept(id).stages[stage] = at
+    kept(id, ({ stages }) => stage in stages).stages[stage] = at
   })
   subscribe(encodedChannel, (message) => {
     encoded += message as number
   })
   subscribe(promptChannel, (message) => {
     const { id, tokens, common, run } = message as PromptNote
-    Object.assign(kept(id), { tokens, common })
-    if (digests) kept(id).digest = createHash('sha1').update(Uint32Array.from(run.view())).digest('hex')
+    const turn = kept(id, (known) => known.tokens !== undefined)
+    Object.assign(turn, { tokens, common })
+    if (digests) turn.digest = createHash('sha1').update(Uint32Array.from(run.view())).digest('hex')
   })
 }
 
@@ -74,17 +91,22 @@ async function answer(question: Question): Promise<Answer> {
     case 'start': {
       const { config } = loadConfig({ flags: { set: question.set }, env: {} })
       app = await startApp(config, createLog({ level: 'silent', pretty: false }))
-      watch(question.digests)
+      digests = question.digests
+      watch()
       return { port: app.port }
     }
+    case 'digests':
+      digests = question.on
+      return { digests }
     case 'take': {
       const { user, system } = process.cpuUsage(cpu)
       cpu = process.cpuUsage()
-      const all = [...turns].map(([id, turn]) => ({ id, ...turn }))
+      const all = [...turns].flatMap(([id, legs]) => legs.map((turn) => ({ id, ...turn })))
       turns.clear()
+      count = 0
       const made = encoded
       encoded = 0
-      return { turns: all, encoded: made, cpuUs: user + system }
+      return { turns: all, encoded: made, cpuUs: user + system, heap: process.memoryUsage().heapUsed }
     }
     case 'memory': {
       for (let n = 0; n < 3; n++) globalThis.gc?.()

@@ -35,6 +35,8 @@ export type DriverOptions = {
   /** Base URL, `…/v1`. */
   readonly url: string
   readonly key?: string | undefined
+  /** Further headers of every request, or of the upgrade. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
   /** PEM, of a server whose certificate nobody else knows. */
   readonly ca?: string | undefined
   /** Every event as it arrives, for those who count pieces. `at` is `performance.now()`. */

@@ -3,6 +3,7 @@
 import type { Cell, Report, Spread, Target } from './report.ts'
 
 const three = new Intl.NumberFormat('en-GB', { maximumSignificantDigits: 3 })
+const two = new Intl.NumberFormat('en-GB', { maximumSignificantDigits: 2 })
 const grouped = new Intl.NumberFormat('en-GB', { maximumFractionDigits: 0 })
 
 /** Three digits; whole numbers and thousands as they are, in groups. `–` where there is none. */
@@ -15,16 +16,15 @@ export function figure(n: number): string {
 }
 
 /** `1.23 [1.10–1.40]`: all with as many decimals as the median needs for three digits. Of a single value no brackets. */
-export function shown({ median, min, max }: Spread): string {
-  const of = decimals(median)
-  if (Object.is(median, min) && Object.is(median, max)) return of(median)
-  return `${of(median)} [${of(min)}–${of(max)}]`
+export function shown(spread: Spread): string {
+  const [middle, range] = parts(spread)
+  return range === undefined ? middle : `${middle} [${range}]`
 }
 /** The same figures apart, for a page that sets them apart. */
-export function parts({ median, min, max }: Spread): readonly [string, string | undefined] {
+export function parts({ median, min, max }: Spread): readonly [middle: string, range: string | undefined] {
+  if (Object.is(median, min) && Object.is(median, max)) return [figure(median), undefined]
   const of = decimals(median)
-  const single = Object.is(median, min) && Object.is(median, max)
-  return [of(median), single ? undefined : `${of(min)}–${of(max)}`]
+  return [of(median), `${of(min)}–${of(max)}`]
 }
 function decimals(median: number): (n: number) => string {
   const size = Math.abs(median)
@@ -44,13 +44,14 @@ export function cellText(cell: Cell): string {
 /** How a target came out. `reported`: it has no limit; `unmeasured`: this run has no such ratio. */
 export type Verdict = {
   readonly kind: 'met' | 'missed' | 'reported' | 'unmeasured'
-  /** `met, 12 % below`, `missed by 3 %`. */
+  /** `met, 12 % below`, `missed by 3 %, not in every repeat`. */
   readonly text: string
 }
 export function limitText({ atMost, atLeast }: Target): string {
-  return [...(atMost === undefined ? [] : [`≤ ${figure(atMost)}`]), ...(atLeast === undefined ? [] : [`≥ ${figure(atLeast)}`])].join(
-    ', ',
-  )
+  return [
+    ...(atMost === undefined ? [] : [`≤ ${figure(atMost)}`]),
+    ...(atLeast === undefined ? [] : [`≥ ${figure(atLeast)}`]),
+  ].join(', ')
 }
 /** By the median; where repeats lie on both sides of the limit, it says so. */
 export function verdict(target: Target, seen: Spread | undefined): Verdict {
@@ -60,7 +61,7 @@ export function verdict(target: Target, seen: Spread | undefined): Verdict {
   const holds = (n: number): boolean => (atMost === undefined || n <= atMost) && (atLeast === undefined || n >= atLeast)
   const { median, min, max } = seen
   const mixed = holds(min) !== holds(median) || holds(max) !== holds(median)
-  const doubt = mixed ? (holds(median) ? ', not in every repeat' : ', met in some repeats') : ''
+  const doubt = mixed ? ', not in every repeat' : ''
   if (holds(median)) return { kind: 'met', text: `met${room(target, median)}${doubt}` }
   const limit = atMost !== undefined && median > atMost ? atMost : (atLeast ?? 0)
   return { kind: 'missed', text: `missed${share(' by ', Math.abs(median - limit), limit)}${doubt}` }
@@ -73,7 +74,7 @@ function room({ atMost, atLeast }: Target, median: number): string {
 function share(before: string, part: number, whole: number, after = ''): string {
   const percent = (part / Math.abs(whole)) * 100
   if (!Number.isFinite(percent)) return ''
-  const text = percent === 0 ? '0' : percent < 0.1 ? '< 0.1' : percent < 10 ? percent.toFixed(1) : grouped.format(percent)
+  const text = percent > 0 && percent < 0.1 ? '< 0.1' : (percent < 10 ? two : grouped).format(percent)
   return `${before}${text} %${after}`
 }
 
@@ -94,7 +95,7 @@ export function headlines({ targets, ratios }: Report): readonly (readonly [Targ
   return [...targets, ...rest.map((ratio) => ({ ratio, what: '' }))].map((t) => [t, ratioOf(ratios, t.ratio)] as const)
 }
 
-/** `npm` and `continuo` commands alike, so that they can be pasted; UTC, to the minute. */
+/** UTC, to the minute. */
 export function when(iso: string): string {
   return /^\d{4}-\d\d-\d\dT\d\d:\d\d/.test(iso) ? `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC` : iso
 }

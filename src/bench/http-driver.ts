@@ -23,6 +23,7 @@ export function httpDriver(options: DriverOptions & { readonly keepAlive: boolea
         const headers = {
           'content-type': 'application/json',
           'content-length': length,
+          ...options.headers,
           ...(options.key === undefined ? {} : { authorization: `Bearer ${options.key}` }),
         }
         const post = send(target, { method: 'POST', agent, headers, timeout: patienceMs }, (answer) => {

@@ -4,6 +4,8 @@ import { fork } from 'node:child_process'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { asSource } from './served.ts'
+import { micros, stampOf } from './stamp.ts'
 
 export type PacedOptions = {
   /** Tokens a second for each request; 0: at once. */
@@ -13,19 +15,24 @@ export type PacedOptions = {
   readonly outputTokens: number
   /** Tool rounds before the final text; 0: no calls. */
   readonly calls: number
+  /** Every token is a stamp (`stamp.ts`) of when it was written, and the last message may ask for `RATE/TOKENS` of its own. */
+  readonly stamped?: boolean
 }
 export type PacedEngine = {
   /** Base URL, `…/v1`. */
   readonly url: string
-  /** Requests answered, and bytes of their bodies, since the last time. */
-  take(): Promise<{ readonly requests: number; readonly bytes: number }>
+  /** Since the last time: requests answered, bytes of their bodies, processor time in µs. */
+  take(): Promise<{ readonly requests: number; readonly bytes: number; readonly cpuUs: number }>
   stop(): Promise<void>
 }
 
 /** Starts it in a process of its own, on a free port of the loopback. */
 export async function pacedEngine(options: PacedOptions): Promise<PacedEngine> {
   const here = fileURLToPath(import.meta.url)
-  const child = fork(here, ['--serve', JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+  const child = fork(here, ['--serve', JSON.stringify(options)], {
+    execArgv: [...asSource(here)],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
   // Said by the process below, and by nobody else.
   const [started] = (await Promise.race([
@@ -38,7 +45,7 @@ export async function pacedEngine(options: PacedOptions): Promise<PacedEngine> {
     url: `http://127.0.0.1:${started.port}/v1`,
     take: async () => {
       child.send('take')
-      const [taken] = (await once(child, 'message')) as [{ requests: number; bytes: number }]
+      const [taken] = (await once(child, 'message')) as [{ requests: number; bytes: number; cpuUs: number }]
       return taken
     },
     stop: async () => {
@@ -50,7 +57,7 @@ export async function pacedEngine(options: PacedOptions): Promise<PacedEngine> {
 
 // ── the process ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Message = { readonly role?: unknown }
+type Message = { readonly role?: unknown; readonly content?: unknown }
 type Body = {
   readonly messages?: readonly Message[]
   readonly tools?: readonly { readonly function?: { readonly name?: unknown } }[]
@@ -64,7 +71,12 @@ const beatMs = 1
 
 type Stream = {
   readonly answer: ServerResponse
+  /** What a chunk says; empty where it says when it was written. */
   readonly chunks: readonly string[]
+  /** Around a stamp. */
+  readonly around: readonly [string, string] | undefined
+  readonly count: number
+  readonly tokensPerSecond: number
   readonly end: string
   at: number
   readonly from: number
@@ -73,6 +85,7 @@ const streams = new Set<Stream>()
 let beat: NodeJS.Timeout | undefined
 let requests = 0
 let bytes = 0
+let cpu = process.cpuUsage()
 
 function serve(options: PacedOptions): void {
   const server = createServer((request, answer) => {
@@ -89,7 +102,9 @@ function serve(options: PacedOptions): void {
     process.send?.({ port: typeof address === 'object' && address ? address.port : 0 })
   })
   process.on('message', () => {
-    process.send?.({ requests, bytes })
+    const { user, system } = process.cpuUsage(cpu)
+    cpu = process.cpuUsage()
+    process.send?.({ requests, bytes, cpuUs: user + system })
     requests = bytes = 0
   })
   process.on('disconnect', () => process.exit(0))
@@ -112,12 +127,15 @@ function json(answer: ServerResponse, value: object, status = 200): void {
 }
 
 function speak(sent: Body, options: PacedOptions, answer: ServerResponse): void {
-  const { tokensPerSecond, ttftMs, outputTokens, calls } = options
+  const { ttftMs, calls, stamped = false } = options
+  const { tokensPerSecond, outputTokens } = (stamped && wanted(sent)) || options
   const done = (sent.messages ?? []).filter((m) => m.role === 'tool').length
   const tool = String(sent.tools?.[0]?.function?.name ?? '')
   const call = done < calls && tool !== ''
-  const pieces = call ? callPieces(done, outputTokens) : textPieces(outputTokens)
-  const usage = { prompt_tokens: 1, completion_tokens: pieces.length, total_tokens: pieces.length + 1 }
+  const around = stamped && !call && tokensPerSecond > 0
+  const pieces = around ? [] : call ? callPieces(done, outputTokens) : textPieces(outputTokens)
+  const count = around ? outputTokens : pieces.length
+  const usage = { prompt_tokens: 1, completion_tokens: count, total_tokens: count + 1 }
   const head = {
     id: `chatcmpl-${requests}`,
     object: 'chat.completion.chunk',
@@ -135,7 +153,7 @@ function speak(sent: Body, options: PacedOptions, answer: ServerResponse): void 
         }
       : { role: 'assistant', content: text }
     const whole = { ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason: finish }], usage }
-    const after = ttftMs + (tokensPerSecond === 0 ? 0 : (pieces.length * 1000) / tokensPerSecond)
+    const after = ttftMs + (tokensPerSecond === 0 ? 0 : (count * 1000) / tokensPerSecond)
     setTimeout(() => json(answer, whole), after)
     return
   }
@@ -154,29 +172,45 @@ function speak(sent: Body, options: PacedOptions, answer: ServerResponse): void 
   answer.socket?.setNoDelay(true)
   setTimeout(() => {
     if (tokensPerSecond === 0) return answer.end(chunks.join('') + end)
-    const stream = { answer, chunks, end, at: 0, from: performance.now() }
+    const [before = '', after = ''] = event({ content: '\n' }).split('\\n')
+    const parts = around ? ([before, after] as const) : undefined
+    const stream = { answer, chunks, around: parts, count, tokensPerSecond, end, at: 0, from: performance.now() }
     streams.add(stream)
     answer.once('close', () => streams.delete(stream))
-    beat ??= setInterval(() => tick(tokensPerSecond), beatMs)
+    beat ??= setInterval(tick, beatMs)
+    // Chunks are written past the answer, see `write`.
+    answer.flushHeaders()
   }, ttftMs)
 }
 /** Whatever is due of every stream, in one write each. The first token is due at once; nothing drifts. */
-function tick(tokensPerSecond: number): void {
+function tick(): void {
   const now = performance.now()
+  const stamp = stampOf(micros())
   for (const stream of streams) {
-    const due = Math.min(stream.chunks.length, 1 + Math.floor(((now - stream.from) * tokensPerSecond) / 1000))
-    if (due > stream.at) {
-      const text = stream.chunks.slice(stream.at, due).join('')
-      stream.at = due
-      if (due === stream.chunks.length) {
-        streams.delete(stream)
-        stream.answer.end(text + stream.end)
-      } else stream.answer.write(text)
-    }
+    const { answer, around, chunks, count, from, tokensPerSecond } = stream
+    const due = Math.min(count, 1 + Math.floor(((now - from) * tokensPerSecond) / 1000))
+    if (due <= stream.at) continue
+    const text = around
+      ? (around[0] + stamp + around[1]).repeat(due - stream.at)
+      : chunks.slice(stream.at, due).join('')
+    stream.at = due
+    if (due === count) {
+      streams.delete(stream)
+      answer.end(text + stream.end)
+    } else write(answer, text)
   }
   if (streams.size > 0) return
   clearInterval(beat)
   beat = undefined
+}
+/** A chunk as one string, where Node would write three. */
+function write(answer: ServerResponse, text: string): void {
+  answer.socket?.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
+}
+/** `RATE/TOKENS` in the last message. */
+function wanted({ messages = [] }: Body): { tokensPerSecond: number; outputTokens: number } | undefined {
+  const asked = /(\d{1,7})\/(\d{1,8})"?\W*$/.exec(JSON.stringify(messages.at(-1)?.content ?? ''))
+  return asked ? { tokensPerSecond: Number(asked[1]), outputTokens: Number(asked[2]) } : undefined
 }
 
 /** The arguments of call `n`, about four characters a piece, `count` pieces. */

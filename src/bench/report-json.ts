@@ -15,18 +15,21 @@ export function reportJson(report: Report): string {
 /** A string holds no line end in JSON, so every one in `block` is layout. */
 function oneLine(block: string): string {
   const line = block.replaceAll(/\n\s*/g, ' ')
-  const tight = line.startsWith('[') ? line.replace(/^\[ /, '[').replace(/ \]$/, ']') : line
-  return tight.length <= 110 || !/[^,]\n.*[^,]\n/.test(block) || /^[[{](?:\s*-?[\d.e+-]+,?|\s*null,?)*\s*[\]}]$/.test(block)
-    ? tight
-    : block
+  const tight = line.startsWith('[') ? `[${line.slice(2, -2)}]` : line
+  return tight.length <= 120 || /^\[[-+\d.e, nul]*\]$/.test(tight) ? tight : block
 }
 
 /** Throws a RangeError for a ratio that would stand for something else. */
 export function reportObject({ ratios, ...rest }: Report): Record<string, unknown> {
   const bad = Object.keys(ratios).find((name) => named.has(name) || !ratioName.test(name))
   if (bad !== undefined)
-    throw new RangeError(`A ratio cannot be called ${JSON.stringify(bad)}: letters, digits and _, and none of ${keys.join(', ')}.`)
-  return { ...ratios, ...rest }
+    throw new RangeError(
+      `A ratio cannot be called ${JSON.stringify(bad)}: letters, digits and _, and none of ${keys.join(', ')}.`,
+    )
+  return {
+    ...ratios,
+    ...Object.fromEntries(keys.filter((key) => rest[key] !== undefined).map((key) => [key, rest[key]])),
+  }
 }
 
 const number = z
@@ -84,7 +87,9 @@ const shape = z.strictObject({
 /** `name` is what the text was read from. Throws an Error that says what is wrong with it. */
 export function readReport(text: string, name: string): Report {
   const wrong = (why: string): Error =>
-    new Error(`${name} is no saved result of continuo bench: ${why}. Save one with \`continuo bench loop --save ${name}\`.`)
+    new Error(
+      `${name} is no saved result of continuo bench: ${why}. Save one with \`continuo bench loop --save ${name}\`.`,
+    )
   let value: unknown
   try {
     value = JSON.parse(text)

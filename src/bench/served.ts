@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { writeCertificate } from './certificate.ts'
 import type { Answer, Question, Taken, TurnMarks } from './child.ts'
 
 export type { Taken, TurnMarks } from './child.ts'
@@ -15,6 +16,8 @@ export type Served = {
   readonly pid: number
   /** Marks of turns, ids encoded and processor time since the last time. */
   take(): Promise<Taken>
+  /** From now on with digests of prompts, or without. */
+  digests(on: boolean): Promise<void>
   memory(): Promise<Memory>
   stop(): Promise<void>
 }
@@ -25,6 +28,7 @@ export type ServedOptions = {
   readonly digests?: boolean
   /** Further flags of Node. */
   readonly flags?: readonly string[]
+  /** With the certificate of certificate.ts. */
   readonly tls?: boolean
 }
 const answerMs = 120_000
@@ -35,7 +39,7 @@ export async function serveApart({ set, digests = false, flags = [], tls = false
   const data = await mkdtemp(join(tmpdir(), 'continuo-bench-'))
   const here = fileURLToPath(import.meta.url)
   const child = fork(fileURLToPath(new URL(`./child${extname(here)}`, import.meta.url)), {
-    execArgv: [...process.execArgv, '--expose-gc', ...flags],
+    execArgv: [...asSource(here), '--expose-gc', ...flags],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     serialization: 'advanced',
   })
@@ -48,7 +52,14 @@ export async function serveApart({ set, digests = false, flags = [], tls = false
     await rm(data, { recursive: true, force: true })
   }
   try {
-    const own = { host: '127.0.0.1', port: 0, data, 'store.kind': 'memory', 'tokens.shadow': 0 }
+    const own = {
+      host: '127.0.0.1',
+      port: 0,
+      data,
+      'store.kind': 'memory',
+      'tokens.shadow': 0,
+      ...(tls ? await tlsSettings(data) : {}),
+    }
     const started = await ask(child, { ask: 'start', set: { ...own, ...set }, digests })
     if (!('port' in started)) throw new Error('The server did not say where it serves.')
     return {
@@ -59,6 +70,7 @@ export async function serveApart({ set, digests = false, flags = [], tls = false
         if (!('turns' in taken)) throw new Error('The server did not say what its turns were.')
         return taken
       },
+      digests: async (on) => void (await ask(child, { ask: 'digests', on })),
       memory: async () => {
         const memory = await ask(child, { ask: 'memory' })
         if (!('rss' in memory)) throw new Error('The server did not say what memory it has.')
@@ -72,6 +84,16 @@ export async function serveApart({ set, digests = false, flags = [], tls = false
     await rm(data, { recursive: true, force: true })
     throw e
   }
+}
+
+/** Flags under which Node runs this program's own files: from a clone they are TypeScript, whatever runs the one that asks. */
+export function asSource(file: string): readonly string[] {
+  const { execArgv } = process
+  return extname(file) === '.js' || execArgv.some((flag) => flag.includes('tsx')) ? execArgv : ['--import', 'tsx']
+}
+async function tlsSettings(folder: string): Promise<Readonly<Record<string, string>>> {
+  const { cert, key } = await writeCertificate(folder)
+  return { 'tls.cert': cert, 'tls.key': key }
 }
 
 /** One question at a time: whoever asks waits for the answer. */

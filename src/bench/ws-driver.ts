@@ -8,7 +8,7 @@ export async function wsDriver(options: DriverOptions & { readonly deflate?: boo
     perMessageDeflate: options.deflate ?? false,
     handshakeTimeout: 30_000,
     skipUTF8Validation: true,
-    ...(options.key === undefined ? {} : { headers: { authorization: `Bearer ${options.key}` } }),
+    headers: { ...options.headers, ...(options.key === undefined ? {} : { authorization: `Bearer ${options.key}` }) },
     ...(options.ca === undefined ? {} : { ca: options.ca }),
   })
   await new Promise<void>((resolve, reject) => {

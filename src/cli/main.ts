@@ -2,6 +2,7 @@
 // The program `continuo`: names its commands and hands over to them. Nothing is loaded before it is needed.
 import { Command } from 'commander'
 import { agentCommand } from './agent.ts'
+import { benchCommand } from './bench.ts'
 import { explainCommand } from './explain.ts'
 import { version } from '../version.ts'
 import { configOptions, type ConfigOptions } from './options.ts'
@@ -14,6 +15,7 @@ Examples:
   PORT=9000 CONTINUO_LOG_LEVEL=debug continuo        the same kind of thing by environment
   continuo doctor                                    say where every value comes from, and try everything once
   continuo explain first.json second.json            say where two prompts part, and what to do about it
+  continuo bench loop --quick                        measure what WebSocket mode is worth here, in two minutes
   continuo agent "list the files here"               a small agent that works over the socket
 
 Flags win over the environment, the environment over the file, the file over the defaults; docs/config.md has them all.
@@ -37,6 +39,7 @@ configOptions(program.command('serve', { isDefault: true }))
 
 agentCommand(program)
 explainCommand(program)
+benchCommand(program)
 
 configOptions(program.command('doctor'))
   .description(

@@ -1,17 +1,27 @@
 // The smallest real turn over a real socket, for `continuo doctor`: a warm-up, which generates nothing and costs nothing.
+import { Agent, fetch } from 'undici'
 import { WebSocket } from 'ws'
 
 const patience = 5000
 const longestFrame = 4 * 1024 * 1024
+/** Both dial an address of this machine, and a certificate is for the name that clients dial. */
+const anyCertificate = { rejectUnauthorized: false }
 
-/** Is it a Continuo, or anything else that answers `/healthz` well, at this `http://host:port`? */
+/** Is it a Continuo, or anything else that answers `/healthz` well, at this `http://host:port` or `https://host:port`? */
 export async function serves(address: string): Promise<boolean> {
+  const dispatcher = new Agent({ connect: anyCertificate })
   try {
-    const answer = await fetch(`${address}/healthz`, { signal: AbortSignal.timeout(2000), redirect: 'manual' })
+    const answer = await fetch(`${address}/healthz`, {
+      signal: AbortSignal.timeout(2000),
+      redirect: 'manual',
+      dispatcher,
+    })
     await answer.body?.cancel()
     return answer.ok
   } catch {
     return false
+  } finally {
+    await dispatcher.destroy()
   }
 }
 
@@ -23,6 +33,7 @@ export function warmUp(address: string, model: string, key: string | undefined):
     headers: { 'user-agent': 'continuo-doctor', ...(key === undefined ? {} : { authorization: `Bearer ${key}` }) },
     maxPayload: longestFrame,
     handshakeTimeout: patience,
+    ...anyCertificate,
   })
   return new Promise<string>((resolve, reject) => {
     const seen: string[] = []

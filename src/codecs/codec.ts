@@ -19,7 +19,11 @@ import { controlsOf, encodeAll, Ink } from './ink.ts'
 import { kindBehind, picturesIn, pieceOf, turnOf, unsupportedPicture } from './turns.ts'
 import { wantOf } from './want.ts'
 
-export type CodecOptions = { readonly retention?: Retention | undefined }
+export type CodecOptions = {
+  readonly retention?: Retention | undefined
+  /** Ends its id: what a codec that is called otherwise has rendered, or heard from a model, is unknown to it. */
+  readonly apart?: string | undefined
+}
 type Memo = { readonly base: Base; readonly state: State; readonly mark: Mark | undefined }
 type From = {
   readonly run: TokenRun
@@ -46,7 +50,7 @@ export class FamilyCodec implements Codec {
   readonly #constraints = new Constraints()
   readonly #offers = new WeakMap<readonly Tool[], WeakMap<readonly Tool[], Offer>>()
 
-  constructor(family: Family, tokenizer: Tokenizer, { retention = family.retention }: CodecOptions) {
+  constructor(family: Family, tokenizer: Tokenizer, { retention = family.retention, apart = '' }: CodecOptions) {
     const missing = family.needs.filter((name) => tokenizer.control(name) === undefined)
     if (missing.length > 0)
       throw new Error(
@@ -56,13 +60,15 @@ export class FamilyCodec implements Codec {
     this.#controls = controlsOf(family)
     this.#retention = retention
     this.tokenizer = tokenizer
-    this.id = `${family.name}/${retention}/${tokenizer.id}`
+    this.id = `${family.name}/${retention}/${tokenizer.id}${apart}`
     this.stops = family.stops.flatMap((name) => tokenizer.control(name) ?? [])
   }
 
   encode(chain: Chain, settings: Settings, cached?: Encoded): Encoded | Promise<Encoded> {
-    const base = this.#base(chain, settings)
+    const asked = this.#base(chain, settings)
     const before = cached?.codec === this.id ? (cached.state as Memo) : undefined
+    // Each request says it all again, in strings of its own; every link would hold them.
+    const base = before && sameBase(before.base, asked) ? before.base : asked
     if (cached && before && cached.upto === chain && sameBase(before.base, base)) return cached
 
     const way = this.#way(chain, base)

@@ -30,6 +30,10 @@ export type JinjaOptions = {
   readonly retention?: 'template' | 'all' | 'tool_cycle' | undefined
   /** As of a tokenizer_config.json: `bos_token`, `eos_token` and what else the template may ask for. */
   readonly variables?: Variables | undefined
+  /** As of familyCodec. */
+  readonly apart?: string | undefined
+  /** Of the same template: what was found out about it by trying is not tried again. */
+  readonly like?: JinjaCodec | undefined
   /** Default: found out by trying. */
   readonly mapping?: Mapping | undefined
 }
@@ -59,38 +63,45 @@ export class JinjaCodec implements Codec {
   readonly #dialect: Dialect
   readonly #stopNames: readonly string[]
   readonly #constraints = new Constraints()
-  readonly #openings = new Map<string | null, readonly string[]>()
+  readonly #openings: Map<string | null, readonly string[]>
 
   constructor(
     source: string,
     tokenizer: Tokenizer,
-    { dialect = plain, retention, variables = {}, mapping }: JinjaOptions,
+    { dialect = plain, retention, variables = {}, mapping, apart = '', like }: JinjaOptions,
   ) {
     if (retention !== undefined && retention !== 'template')
       throw new Error(`a chat template decides itself what it keeps: leave out \`retention: ${retention}\``)
     this.tokenizer = tokenizer
     this.#dialect = dialect
-    this.#template = new ChatTemplate(source, tokenizer, variables)
-    this.#mapping = mapping ?? mappingOf(this.#template)
-    const ends = [stopOf(this.#template, this.#mapping), tokenName(variables['eos_token'])]
-    // Harmony ends messages within a turn by the token that a history shows at its end.
-    const own = dialect.stops.includes('<|return|>') ? [] : ends
-    this.#stopNames = [...new Set([...own, ...dialect.stops])].filter(
-      (name) => name !== undefined && tokenizer.control(name) !== undefined,
-    ) as string[]
+    this.#template = like ? like.#template : new ChatTemplate(source, tokenizer, variables)
+    this.#mapping = like ? like.#mapping : (mapping ?? mappingOf(this.#template))
+    this.#openings = like ? like.#openings : new Map<string | null, readonly string[]>()
+    this.#stopNames = like ? like.#stopNames : this.#stopsOf(variables)
     if (this.#stopNames.length === 0)
       throw new Error(
         "no control token of the tokenizer ends the model's turn in this chat template; give the model's tokenizer_config.json with its `eos_token`, or another codec",
       )
     this.stops = this.#stopNames.flatMap((name) => tokenizer.control(name) ?? [])
     const what = createHash('sha256').update(JSON.stringify([source, this.#mapping, variables, dialect.name]))
-    this.id = `jinja-${what.digest('base64url').slice(0, 16)}/template/${tokenizer.id}`
+    this.id = `jinja-${what.digest('base64url').slice(0, 16)}/template/${tokenizer.id}${apart}`
   }
 
+  #stopsOf(variables: Variables): readonly string[] {
+    const ends = [stopOf(this.#template, this.#mapping), tokenName(variables['eos_token'])]
+    const { stops } = this.#dialect
+    // Harmony ends messages within a turn by the token that a history shows at its end.
+    const own = stops.includes('<|return|>') ? [] : ends
+    return [...new Set([...own, ...stops])].filter(
+      (name): name is string => name !== undefined && this.tokenizer.control(name) !== undefined,
+    )
+  }
   encode(chain: Chain, settings: Settings, cached?: Encoded): Encoded | Promise<Encoded> {
-    const base = baseOf(chain, settings)
+    const asked = baseOf(chain, settings)
     // A door: the state is our own where the codec is.
     const memo = cached?.codec === this.id ? (cached.state as Memo) : undefined
+    // As in codec.ts: held once.
+    const base = memo && sameBase(memo.base, asked) ? memo.base : asked
     if (cached && memo && cached.upto === chain && sameBase(memo.base, base)) return cached
     const before = memo?.known
 

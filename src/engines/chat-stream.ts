@@ -4,6 +4,7 @@ import type { Callable } from '../protocol/tools.ts'
 import type { Chunk, Delta, Finish } from '../turn/ports.ts'
 import { ChatCalls } from './chat-calls.ts'
 import { cut, garbage, streamError, type Who } from './chat-errors.ts'
+import { Likeness, spellings } from './chat-likeness.ts'
 import { ChatUsage } from './chat-usage.ts'
 import { ThinkTags } from './think-tags.ts'
 
@@ -17,7 +18,6 @@ export type StreamRules = {
 }
 type Words = 'text' | 'reasoning' | 'refusal'
 const maxAfter = 16 * 1024 * 1024
-const spellings = ['reasoning_content', 'reasoning', 'reasoning_text', 'thinking'] as const
 const record = (v: unknown): Record<string, unknown> | undefined =>
   typeof v === 'object' && v !== null && !Array.isArray(v) ? (v as Record<string, unknown>) : undefined
 
@@ -26,6 +26,7 @@ export class ChatStream {
   readonly #calls: ChatCalls
   readonly #tags: ThinkTags | undefined
   readonly #usage = new ChatUsage()
+  readonly #like = new Likeness()
   #deltas: Delta[] = []
   #open: 'message' | 'reasoning' | undefined = undefined
   /** What came between calls: said behind them, since items never overlap. */
@@ -52,12 +53,18 @@ export class ChatStream {
   /** The data of one event, or the whole body of a server that does not stream. Throws ApiError. */
   push(data: string): void {
     if (this.#over) return
+    const said = this.#like.said(data)
+    if (said) {
+      if (this.#finish !== undefined) return
+      return said.field === 'content' ? this.#content(said.text) : this.#say('reasoning', said.text)
+    }
     if (data.trim() === '[DONE]') {
       if (this.#finish === undefined) this.#close('stop')
       this.#over = true
       return
     }
     const chunk = this.#parse(data)
+    this.#like.learn(data, chunk)
     if (chunk['error'] != null) throw streamError(this.#rules.who, chunk['error'])
     if (chunk['object'] === 'error') throw streamError(this.#rules.who, chunk)
     const choices = Array.isArray(chunk['choices']) ? chunk['choices'] : []

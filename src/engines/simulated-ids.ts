@@ -9,30 +9,38 @@ import type { Pace, Stop } from './simulated-speech.ts'
 /** Prompts that are remembered for each owner: as many conversations as an engine would hold. */
 const most = 64
 
-/** Which beginnings of prompts have been computed, by owner: nobody finds what somebody else has. */
 /** A prompt and what was generated behind it. The run itself is the conversation's own, and not appended to. */
 type Known = { readonly run: TokenRun; readonly behind: readonly number[] }
 
+/** Which beginnings of prompts have been computed, by owner: nobody finds what somebody else has. */
 export class RunCache {
   readonly #byOwner = new Map<string, Known[]>()
 
   /** Ids at the start of this prompt that are known. */
   cached(owner: string, prompt: TokenRun): number {
-    return Math.max(0, ...(this.#byOwner.get(owner) ?? []).map((known) => common(known, prompt)))
+    let best = 0
+    // Who differs where the best one ends is no better: one look, where comparing would cost the history.
+    for (const known of this.#byOwner.get(owner) ?? [])
+      if (best === 0 || idAt(known, best) === (prompt.at(best) ?? -1)) best = Math.max(best, common(known, prompt))
+    return best
   }
-  /** What it is the beginning of, or grew from, it takes the place of. */
+  /** What it begins with, all of it, it takes the place of. */
   learn(owner: string, run: TokenRun, behind: readonly number[] = []): void {
-    const others = (this.#byOwner.get(owner) ?? []).filter((old) => old.run.common(run) < old.run.length)
+    const within = (old: Known): boolean => {
+      const length = old.run.length + old.behind.length
+      return length <= run.length && idAt(old, length - 1) === run.at(length - 1) && common(old, run) === length
+    }
+    const others = (this.#byOwner.get(owner) ?? []).filter((old) => !within(old))
     this.#byOwner.delete(owner)
     this.#byOwner.set(owner, [{ run, behind }, ...others].slice(0, most))
     if (this.#byOwner.size > 1024) for (const oldest of this.#byOwner.keys()) return void this.#byOwner.delete(oldest)
   }
 }
+const idAt = ({ run, behind }: Known, place: number): number | undefined => run.at(place) ?? behind[place - run.length]
 function common({ run, behind }: Known, prompt: TokenRun): number {
   const same = run.common(prompt)
   if (same < run.length) return same
-  const ids = prompt.view().subarray(same, same + behind.length)
-  const differs = behind.findIndex((id, n) => id !== ids[n])
+  const differs = behind.findIndex((id, n) => id !== prompt.at(same + n))
   return same + (differs < 0 ? behind.length : differs)
 }
 

@@ -159,6 +159,7 @@ class Simulated implements Engine, SimulatedProbe {
   async #computeIds(call: Call, prompt: Prompt, arrivals: Arrivals, stop: Stop): Promise<void> {
     const { ttftMs, prefillTokensPerSecond, tokensPerSecond, batch, context } = this.#options
     const { id, chain, settings, generate, principal } = call
+    const began = performance.now()
     const { all, choice } = offered(settings, chain)
     const input = prompt.run.length
     if (input >= context) throw tooLong(input, context)
@@ -170,7 +171,8 @@ class Simulated implements Engine, SimulatedProbe {
     const ids = generate ? await prompt.written(items) : []
     const fault = generate ? this.#fault(chain) : undefined
     const prefill = prefillTokensPerSecond === 0 ? 0 : ((input - cached) * 1000) / prefillTokensPerSecond
-    const wait = prefill + pause + (generate ? ttftMs : 0)
+    // What it took to make up the ids is no part of a model's work: it counts as waited.
+    const wait = prefill + pause + (generate ? ttftMs : 0) - (performance.now() - began)
     if (wait > 0) await stop.wait(wait)
     this.#runs.learn(principal.owner, prompt.run)
     const limit = Math.min(settings.max_output_tokens ?? Infinity, context - input)

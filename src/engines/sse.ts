@@ -25,26 +25,31 @@ export class SseReader {
     }
     let from = 0
     for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', from)) {
-      this.#hold(text.slice(from, at))
-      this.#endLine()
+      this.#endLine(text.slice(from, at))
       from = at + 1
     }
     if (from < text.length) this.#hold(text.slice(from))
   }
   /** The stream has ended: some servers leave out the last empty line. */
   end(): void {
-    this.#hold(this.#decoder.end())
-    this.#endLine()
+    this.#endLine(this.#decoder.end())
     this.#line('')
   }
   #hold(piece: string): void {
-    this.#held += piece.length
-    if (this.#held > this.#limit) throw new ApiError('server_error', 'The engine sent a line that is too long.')
+    this.#bound(piece)
     this.#pieces.push(piece)
   }
-  #endLine(): void {
-    const line = this.#pieces.length === 1 ? (this.#pieces[0] ?? '') : this.#pieces.join('')
-    this.#pieces = []
+  #bound(piece: string): void {
+    this.#held += piece.length
+    if (this.#held > this.#limit) throw new ApiError('server_error', 'The engine sent a line that is too long.')
+  }
+  #endLine(piece: string): void {
+    this.#bound(piece)
+    let line = piece
+    if (this.#pieces.length > 0) {
+      line = this.#pieces.join('') + piece
+      this.#pieces = []
+    }
     this.#held = this.#data?.length ?? 0
     if (!line.includes('\r')) return this.#line(line)
     const bare = line.endsWith('\r') ? line.slice(0, -1) : line

@@ -56,7 +56,7 @@ export function huggingFaceTokenizer(json: unknown): Tokenizer {
     if (prefix !== 'none' && rest !== '' && !(prefix === 'missing' && /^[ \u2581]/.test(rest))) rest = space + rest
     const out: number[] = []
     for (let at = 0; at < rest.length;) {
-      const end = cut(rest, at, crossed)
+      const end = levels ? cutWords(rest, at) : cut(rest, at, crossed)
       const part = rest.slice(at, end)
       for (const token of run(split ? split(part, { section_index: 0 }) : [part])) {
         const id = ids.get(token)
@@ -211,6 +211,22 @@ function cut(text: string, from: number, crossed: ReadonlySet<string>): number {
     if (right !== ' ' && left !== ' ' && !crossed.has(left + right)) return at
   }
   return isLow(text, edge) ? edge - 1 : edge
+}
+/**
+ * The same for byte-level vocabularies, whose tokens spell bytes and whose texts are split into words first: in front of a
+ * letter behind a line's end, of the blank of a word, or of a mark behind a letter. No pattern that splits texts joins what
+ * stands there.
+ */
+function cutWords(text: string, from: number): number {
+  const edge = from + window
+  if (edge >= text.length) return text.length
+  for (let at = edge; at > from + 1; at--) if (partsWords(text, at)) return at
+  return isLow(text, edge) ? edge - 1 : edge
+}
+function partsWords(text: string, at: number): boolean {
+  if (text.charAt(at - 1) === '\n') return /^\S\n\p{L}/u.test(text.slice(at - 2, at + 2))
+  if (text.charAt(at) === ' ') return /^\S \p{L}/u.test(text.slice(at - 1, at + 3))
+  return /^\p{L}[^\s\p{L}\p{M}\p{N}'’]/u.test(text.slice(at - 1, at + 1))
 }
 const isLow = (text: string, at: number): boolean => {
   const code = text.charCodeAt(at)

@@ -8,6 +8,7 @@ import { bpeTokenizer } from './bpe.ts'
 import { type Hub, hubFile, hubName } from './hub.ts'
 import { huggingFaceTokenizer } from './huggingface.ts'
 
+export type Encoder = 'auto' | 'huggingface'
 export type LoadOptions = {
   /** Called as a file of the hub comes in. */
   readonly onProgress?: Hub['onProgress']
@@ -18,6 +19,8 @@ export type LoadOptions = {
   readonly endpoint?: string | undefined
   /** Of the hub; default HF_TOKEN. */
   readonly token?: string | undefined
+  /** `huggingface`: over the library, though our own encoder could. Default `auto`. */
+  readonly encoder?: Encoder | undefined
   /** Of each file. Default 128 MiB. */
   readonly maxBytes?: number | undefined
 }
@@ -37,12 +40,15 @@ type Find = (name: string) => Promise<string | undefined>
  * `org/model@revision`, or a `tokenizer.json` as an object. Throws an Error with a sentence that says what to do.
  */
 export async function loadTokenizer(source: unknown, options: LoadOptions = {}): Promise<Loaded> {
-  if (typeof source !== 'string') return { tokenizer: build(source, 'The tokenizer') }
+  const { encoder = 'auto' } = options
+  if (typeof source !== 'string') return { tokenizer: build(source, 'The tokenizer', encoder) }
   const maxBytes = options.maxBytes ?? 128 * 1024 * 1024
   const there = await stat(source).catch(() => undefined)
-  if (there?.isFile()) return { tokenizer: build(await readJson(source, maxBytes), source) }
+  if (there?.isFile()) return { tokenizer: build(await readJson(source, maxBytes), source, encoder) }
   if (there?.isDirectory())
-    return folder(source, maxBytes, async (name) => (existsSync(join(source, name)) ? join(source, name) : undefined))
+    return folder(source, encoder, maxBytes, async (name) =>
+      existsSync(join(source, name)) ? join(source, name) : undefined,
+    )
   const name = hubName(source)
   if (!name)
     throw new Error(`${source} is no tokenizer: give the path of a tokenizer.json, of a model's folder, or org/model.`)
@@ -54,13 +60,13 @@ export async function loadTokenizer(source: unknown, options: LoadOptions = {}):
     signal: options.signal,
     onProgress: options.onProgress,
   }
-  return folder(source, maxBytes, (file) => hubFile(hub, name, file))
+  return folder(source, encoder, maxBytes, (file) => hubFile(hub, name, file))
 }
 
-async function folder(source: string, maxBytes: number, find: Find): Promise<Loaded> {
+async function folder(source: string, encoder: Encoder, maxBytes: number, find: Find): Promise<Loaded> {
   const file = await find('tokenizer.json')
   if (file === undefined) throw new Error(`${source} has no tokenizer.json.`)
-  const tokenizer = build(await readJson(file, maxBytes), file)
+  const tokenizer = build(await readJson(file, maxBytes), file, encoder)
   const config = await fieldsOf(find, 'tokenizer_config.json', maxBytes)
   const jinja = await find('chat_template.jinja')
   const template = jinja === undefined ? undefined : await read(jinja, maxBytes)
@@ -100,10 +106,11 @@ async function read(path: string, maxBytes: number): Promise<string> {
   return readFile(path, 'utf8')
 }
 
-/** By our own encoder where it can, else over the library. */
-function build(json: unknown, where: string): Tokenizer {
+/** By our own encoder where it can, else, or where it is asked for, over the library. */
+function build(json: unknown, where: string, encoder: Encoder): Tokenizer {
   if (!isFields(json)) throw new Error(`${where} is no tokenizer.json: it is no JSON object.`)
   try {
+    if (encoder === 'huggingface') throw new Error('not asked for')
     return bpeTokenizer(json)
   } catch (own) {
     try {

@@ -5,6 +5,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { scan } from '../../src/cli/local-engines.ts'
 import { serves, warmUp } from '../../src/cli/warm-up.ts'
 import { loadConfig } from '../../src/config.ts'
+import { pairOf } from '../tls/files.ts'
 import { emptyFolder, run, serving } from './program.ts'
 
 // Every test starts whole processes, and a busy machine takes seconds for each.
@@ -68,6 +69,35 @@ describe('continuo doctor', () => {
       { origin: 'default', value: '127.0.0.1' },
     ])
     expect(found.out).not.toContain('canary')
+  })
+
+  it('dials a server of its own and one that runs over TLS, and says until when the certificate is valid', async () => {
+    const { cert, key } = pairOf('server')
+    const tls = ['--set', `tls.cert=${cert}`, '--set', `tls.key=${key}`]
+    const alone = await report([...tls, '--port', String(await closedPort())])
+    expect(check(alone, 'certificate')).toMatchObject({ result: 'ok' })
+    expect(check(alone, 'certificate')?.message).toContain('valid until 2124-01-01')
+    expect(check(alone, 'socket')).toMatchObject({ result: 'ok' })
+    expect(check(alone, 'socket')?.message).toMatch(/none runs at https:.*a warm-up turn over wss:/)
+
+    await using server = await serving(tls)
+    const beside = await report([...tls, '--port', new URL(server.url).port])
+    expect(check(beside, 'socket')?.message).toMatch(/a server runs at https:.*a warm-up turn over wss:/)
+  })
+
+  it('says what is wrong with a certificate', async () => {
+    const cwd = emptyFolder()
+    const { cert, key } = pairOf('expired')
+    const file = (text: string) => writeFileSync(join(cwd, 'continuo.yaml'), text)
+    file(`port: ${await closedPort()}\ntls: {cert: "${cert}", key: "${key}"}\n`)
+    const expired = await report([], { cwd })
+    expect(expired.ok).toBe(false)
+    expect(check(expired, 'certificate')).toMatchObject({ result: 'failed' })
+    expect(check(expired, 'certificate')?.message).toContain('expired on 2021-01-01')
+    file(`port: ${await closedPort()}\ntls:\n  cert: "${cert}"\n  key: "${pairOf('server').key}"\n`)
+    const foreign = await report([], { cwd })
+    expect(check(foreign, 'certificate')?.message).toMatch(/continuo.yaml:4: tls.key: .* is not the key of/)
+    expect(check(foreign, 'certificate')?.advice).toContain('tls.cert and tls.key')
   })
 
   it('says what to do for an engine that is down and a folder that cannot be, and ends with 1', async () => {

@@ -80,5 +80,5 @@ export async function serving(
     await program[Symbol.asyncDispose]()
     throw e
   }
-  return { ...program, url: /http:\/\/127\.0\.0\.1:\d+/.exec(program.out())?.[0] ?? '' }
+  return { ...program, url: /https?:\/\/127\.0\.0\.1:\d+/.exec(program.out())?.[0] ?? '' }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { downloads, type Screen } from '../../src/cli/progress.ts'
+import { downloads, progressBar, type Screen } from '../../src/cli/progress.ts'
 
 function screen(isTTY: boolean, columns = 60): Screen & { text: string } {
   return {
@@ -53,5 +53,31 @@ describe('a download', () => {
       'downloading x.gguf: 120 of 120 MB (100 %)',
       'downloading small.json: 20.0 of 20.0 kB (100 %)',
     ])
+  })
+})
+
+describe('a measurement', () => {
+  it('is a bar on a terminal that fits its line and is wiped away at the end', () => {
+    const shown = screen(true)
+    let now = 1000
+    const { onProgress, end } = progressBar(shown, () => now)
+    for (let n = 0; n <= 1000; n++, now++) onProgress(n / 1000, 'WebSocket with previous_response_id at 4,000 tokens/s')
+    const lines = shown.text.split('\r').slice(1)
+    expect(lines.length).toBeLessThanOrEqual(12)
+    for (const line of lines) expect(line.replace('\u001b[K', '').length).toBeLessThan(60)
+    expect(lines[5]).toMatch(/^\[█+░+\] 50 % WebSocket with/)
+    end()
+    expect(shown.text.endsWith('\r\u001b[K')).toBe(true)
+  })
+  it('is a line every 15 seconds elsewhere, whatever share it is told', () => {
+    const shown = screen(false)
+    let now = 0
+    const { onProgress, end } = progressBar(shown, () => now)
+    for (const share of [0, NaN, 0.4, 7]) {
+      onProgress(share, 'turns')
+      now += 10_000
+    }
+    end()
+    expect(shown.text).toBe('40 % turns\n')
   })
 })

@@ -3,6 +3,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, vi } from 'vitest'
 import { WebSocket } from 'ws'
+import { ca, pairOf, pathOf } from '../tls/files.ts'
 import { emptyFolder, run, serving } from './program.ts'
 
 // Every test starts whole processes, and a busy machine takes seconds for each.
@@ -19,6 +20,37 @@ async function ask(url: string, key?: string): Promise<{ status: number; text: s
   return { status: answer.status, text: await answer.text() }
 }
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+describe('continuo serve with a certificate', () => {
+  const { cert, key } = pairOf('server')
+  it('serves HTTPS and WSS, says so, and is dialled by the agent where the CA is named', async () => {
+    await using server = await serving(['--set', `tls.cert=${cert}`, '--set', `tls.key=${key}`])
+    expect(server.out()).toContain(`serves ${server.url}/v1 (HTTP) and wss://127.0.0.1:`)
+    expect(server.out()).toContain(`base_url = "${server.url}/v1"`)
+    expect(server.url).toMatch(/^https:/)
+    const socket = new WebSocket(`${server.url.replace('https', 'wss')}/v1/responses`, { ca })
+    await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
+    socket.close()
+
+    const task = ['agent', '--url', `${server.url}/v1`, '--yes', '--model', 'm', '--max-steps', '5', 'list the files']
+    const trusting = await run(task, { env: { NODE_EXTRA_CA_CERTS: pathOf('ca.pem') } })
+    expect([trusting.code, trusting.err]).toEqual([0, expect.stringContaining('done: ')])
+    for (const args of [task, task.filter((word) => word !== '--model' && word !== 'm')]) {
+      const strange = await run(args)
+      expect([strange.code, strange.err]).toEqual([
+        1,
+        expect.stringMatching(/is not trusted here.*NODE_EXTRA_CA_CERTS/),
+      ])
+    }
+  })
+  it('says what is wrong with it and does not start', async () => {
+    const { code, err } = await run(['serve', '--set', `tls.cert=${key}`, '--set', `tls.key=${key}`])
+    expect([code, err]).toEqual([
+      1,
+      expect.stringMatching(/did not start\.\n--set: tls\.cert: .*holds no certificate in PEM/),
+    ])
+  })
+})
 
 describe('continuo serve', () => {
   it('serves without any configuration, says plainly what it is, and ends with 0 at SIGTERM', async () => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest'
 import { llama, modules } from '../engines/llama-embedded-turns.ts'
-import { type TokenizerJson, writeTinyGguf } from '../llama/tiny-gguf.ts'
+import { type TokenizerJson, writeTinyGguf } from '../../src/bench/tiny-gguf.ts'
 import { type Family, installed as vocabularies, tokenizerJson } from '../tokenizers/fixtures.ts'
 import {
   ci,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, vi } from 'vitest'
 import { startWith } from '../session/started.ts'
-import { tinyControls, tinyTokenizer, writeTinyGguf } from '../llama/tiny-gguf.ts'
+import { tinyControls, tinyTokenizer, writeTinyGguf } from '../../src/bench/tiny-gguf.ts'
 import type { TestServer } from '../wire/server.ts'
 import { llama, modules } from './llama-embedded-turns.ts'
 

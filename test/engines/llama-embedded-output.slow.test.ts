@@ -7,7 +7,7 @@ import { textOf } from '../../src/protocol/items.ts'
 import { bpeTokenizer } from '../../src/tokenizers/bpe.ts'
 import type { Constraint, Prompt } from '../../src/turn/ports.ts'
 import { TokenRun } from '../../src/turn/tokens.ts'
-import { tinyTokenizer, writeTinyGguf } from '../llama/tiny-gguf.ts'
+import { tinyTokenizer, writeTinyGguf } from '../../src/bench/tiny-gguf.ts'
 import { codeOf, chainOf, customTool, tool, user as said } from './simulated-generations.ts'
 import {
   control,

@@ -10,7 +10,7 @@ import { byteTokenizer } from '../../src/tokenizers/bytes.ts'
 import { Chain } from '../../src/turn/chain.ts'
 import type { Call, Chunk, Engine, EngineUsage, Prompt } from '../../src/turn/ports.ts'
 import { TokenRun } from '../../src/turn/tokens.ts'
-import { tinyControls, type TinyOptions, tinyTokenizer, writeTinyGguf } from '../llama/tiny-gguf.ts'
+import { tinyControls, type TinyOptions, tinyTokenizer, writeTinyGguf } from '../../src/bench/tiny-gguf.ts'
 import { principal, settings } from './simulated-generations.ts'
 
 export const modules = fileURLToPath(new URL('../llama', import.meta.url))

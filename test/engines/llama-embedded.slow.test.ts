@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { afterAll, describe, expect, vi } from 'vitest'
 import { ApiError } from '../../src/protocol/errors.ts'
-import { writeTinyGguf } from '../llama/tiny-gguf.ts'
+import { writeTinyGguf } from '../../src/bench/tiny-gguf.ts'
 import { codeOf } from './simulated-generations.ts'
 import {
   callOf,

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest'
 import { download, modelFile } from '../../src/engines/llama-embedded-hub.ts'
 import { llamaEmbedded } from '../../src/engines/llama-embedded.ts'
 import { metadataOf, tokenizerOf } from '../../src/engines/llama-embedded-gguf.ts'
-import { tinyGguf, tinyTokenizer } from '../llama/tiny-gguf.ts'
+import { tinyGguf, tinyTokenizer } from '../../src/bench/tiny-gguf.ts'
 
 const folder = (): string => mkdtempSync(join(tmpdir(), 'continuo-models-'))
 const hash = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')

@@ -10,7 +10,7 @@ import { llamaServer } from '../../src/engines/llama-server.ts'
 import { ApiError } from '../../src/protocol/errors.ts'
 import { byteTokenizer } from '../../src/tokenizers/bytes.ts'
 import type { Constraint, Content, Engine } from '../../src/turn/ports.ts'
-import { tinyControls, tinyTokenizer, writeTinyGguf } from '../llama/tiny-gguf.ts'
+import { tinyControls, tinyTokenizer, writeTinyGguf } from '../../src/bench/tiny-gguf.ts'
 import { callTo, read } from './simulated-generations.ts'
 import { chain, promptOf, stop, tokensOf, turn, until } from './token-prompts.ts'
 
