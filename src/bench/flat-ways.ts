@@ -38,7 +38,10 @@ export const ways: readonly Way[] = [
 const perOutput = 40
 /** Turns that are counted however long they take, and how long the others may take together. */
 const fewest = 2
-const patienceMs = 4000
+/** Before those that count, at the shortest length: code is compiled, pools are filled. */
+const warmTurns = 60
+const patienceMs = 2500
+const walkTurns = 10
 
 /** One turn. `added`: milliseconds that the server puts in front of the engine, and behind it. */
 export type Measured = {
@@ -60,7 +63,10 @@ export const medianOf = (sample: Sample, of: (turn: Measured) => number): number
 /** A client of one way, and the server behind it. */
 export type Arm = { readonly way: Way; readonly driver: Driver; readonly served: Served; readonly model: string }
 
-/** So many turns from there on. The one in front of them, which leaves the conversation, is not among them. */
+/**
+ * So many turns, in walks of ten from there on, so that the place stays about as long as it is. The turn in front of each
+ * walk, which leaves the conversation, is not among them.
+ */
 export async function sampleOf(
   arm: Arm,
   place: Place,
@@ -68,19 +74,40 @@ export async function sampleOf(
   turns: number,
   seed: number,
 ): Promise<Sample> {
+  const measuredTurns: Measured[] = []
+  let cpuUs = 0
+  const begun = performance.now()
+  const enough = (): boolean => {
+    const { length } = measuredTurns
+    return length >= turns || (length >= fewest && performance.now() - begun > patienceMs)
+  }
+  for (let walk = 0; !enough(); walk++) {
+    const texts = new Texts(seed * 100 + walk, charsPerToken)
+    const most = Math.min(walkTurns, turns - measuredTurns.length)
+    const taken = await walked(arm, place, settings, texts, most, begun)
+    measuredTurns.push(...taken.turns)
+    cpuUs += taken.cpuUs
+  }
+  return { turns: measuredTurns, cpuMs: cpuUs / 1000 / measuredTurns.length }
+}
+async function walked(
+  arm: Arm,
+  place: Place,
+  settings: Settings,
+  texts: Texts,
+  most: number,
+  begun: number,
+): Promise<{ readonly turns: readonly Measured[]; readonly cpuUs: number }> {
   const { served } = arm
-  const seen: Seen[] = []
-  const walk = turnsFrom(arm, place, settings, new Texts(seed, charsPerToken))
+  const walk = turnsFrom(arm, place, settings, texts)
   await walk.next()
   await served.take()
-  const begun = performance.now()
-  for (let n = 0; n < turns && (n < fewest || performance.now() - begun < patienceMs); n++) {
-    const { value } = await walk.next()
-    if (value) seen.push(value)
-  }
-  const { turns: marked, cpuUs } = await served.take()
-  const byId = new Map(marked.map((marks) => [marks.id, marks]))
-  return { turns: seen.map((one) => measured(one, byId.get(one.id))), cpuMs: cpuUs / 1000 / seen.length }
+  const seen: Seen[] = []
+  while (seen.length < most && (seen.length < fewest || performance.now() - begun < patienceMs))
+    seen.push((await walk.next()).value)
+  const { turns, cpuUs } = await served.take()
+  const byId = new Map(turns.map((marks) => [marks.id, marks]))
+  return { turns: seen.map((one) => measured(one, byId.get(one.id))), cpuUs }
 }
 /** Of the prompt of one turn that says the same in every way. */
 async function digestOf(arm: Arm, place: Place, settings: Settings): Promise<string> {
@@ -147,3 +174,17 @@ export async function samePrompts(arms: readonly Arm[], place: Place, settings: 
       throw new Error(`${arm.way.name} gave the engine another prompt than ${first.name} did.`)
   }
 }
+
+/** Every arm at the shortest length for a while, and a little everywhere: the first that is measured must not pay for all. */
+export async function warmUp(
+  arms: readonly Arm[],
+  places: readonly Place[],
+  settings: Settings,
+  onWhat: (what: string) => void,
+): Promise<void> {
+  onWhat('warming up')
+  for (const [n, place] of places.entries())
+    for (const arm of arms) await sampleOf(arm, place, settings, n === 0 ? warmTurns : fewest, 10 + n)
+}
+export const thereAndBack = <T>(all: readonly T[], repeat: number): readonly T[] =>
+  repeat % 2 === 0 ? all : all.toReversed()

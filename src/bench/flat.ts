@@ -2,7 +2,17 @@
 // promise is that step 200 costs what step 2 costs.
 import { type Benchmark, whole, wholes } from './benchmark.ts'
 import { callIds, callsForEver, Conversation, type Place, settingsOf } from './conversation.ts'
-import { type Arm, medianOf, type Sample, sampleOf, samePrompts, type Way, ways } from './flat-ways.ts'
+import {
+  type Arm,
+  medianOf,
+  type Sample,
+  sampleOf,
+  samePrompts,
+  thereAndBack,
+  warmUp,
+  type Way,
+  ways,
+} from './flat-ways.ts'
 import { httpDriver } from './http-driver.ts'
 import { qwen3Folder } from './packages.ts'
 import {
@@ -30,8 +40,6 @@ const all = [1000, 5000, 10_000, 25_000, 50_000, 100_000, 200_000]
 const few = [1000, 10_000, 50_000, 200_000]
 /** Tokens that a turn adds while the conversation grows. */
 const growth = 500
-/** Samples of each way and length before those that count: code is compiled, pools are filled. */
-const warmUps = 1
 
 export const benchmark: Benchmark<Options> = {
   name: 'flat',
@@ -43,14 +51,14 @@ export const benchmark: Benchmark<Options> = {
   declare: (command) =>
     void command
       .option('--lengths <list>', `tokens of the conversation (default: ${all.join(',')})`, wholes)
-      .option('--turns <n>', 'turns of each sample (default: 20, or 10 with --quick)', whole),
+      .option('--turns <n>', 'turns of each sample (default: 60, or 30 with --quick)', whole),
   run,
 }
 
 async function run(options: Options, onProgress: OnProgress): Promise<Report> {
   const { quick } = options
   const lengths = (options.lengths ?? (quick ? few : all)).toSorted((a, b) => a - b)
-  const turns = options.turns ?? (quick ? 10 : 20)
+  const turns = options.turns ?? (quick ? 30 : 60)
   const repeats = options.repeats ?? (quick ? 2 : 5)
   const facts = machine()
   const settings = settingsOf()
@@ -82,16 +90,17 @@ async function run(options: Options, onProgress: OnProgress): Promise<Report> {
       places.push(await conversation.grow(length))
     }
     const samples = new Map<string, Sample[]>()
-    const steps = places.length * arms.length * (warmUps + repeats)
+    const steps = places.length * arms.length * repeats
     let step = 0
     for (const place of places) await samePrompts(arms, place, settings)
-    for (let n = -warmUps; n < repeats; n++)
-      for (const [at, place] of places.entries())
+    await warmUp(arms, places, settings, (what) => onProgress(0.1, what))
+    for (let n = 0; n < repeats; n++)
+      // There and back, so that what changes while it runs does not favour a length.
+      for (const [at, place] of thereAndBack([...places.entries()], n))
         for (const arm of arms) {
           const key = keyOf(arm.way, lengths[at] ?? 0)
           onProgress(0.1 + (0.9 * step++) / steps, `${arm.way.name} at ${lengths[at]} tokens`)
-          const sample = await sampleOf(arm, place, settings, n < 0 ? 3 : turns, 1000 + step)
-          if (n >= 0) samples.set(key, [...(samples.get(key) ?? []), sample])
+          samples.set(key, [...(samples.get(key) ?? []), await sampleOf(arm, place, settings, turns, 1000 + step)])
         }
     return {
       title: 'One turn, by the length of the conversation',
@@ -201,7 +210,7 @@ export function reported(lengths: readonly number[], samples: Samples): Reported
     plots,
     notes: [
       ...ways.map((way) => `${way.name}: ${way.what}.`),
-      'A length is where the turns begin; each adds some 100 tokens, and is forgotten behind its sample.',
+      'A length is where turns begin, in walks of ten; each turn adds some 100 tokens, and a walk is forgotten behind its end.',
       'Every way gave the engine the same prompt, compared id by id at every length before anything was measured.',
       'ws-chain-remote is O(history) by nature: an engine over HTTP is sent all ids of the prompt each turn.',
       'http-chain stores what it says, since HTTP can continue only what is stored; here in memory.',

@@ -6,7 +6,7 @@ import type { Driver, Fields } from './driver.ts'
 import { message } from './loop-task.ts'
 import { qwen3Folder } from './packages.ts'
 import { machine, type OnProgress, type Report, type Spread, spread } from './report.ts'
-import { type Memory, type Served, serveApart } from './served.ts'
+import { type Memory, serveApart } from './served.ts'
 import { tokenEngine } from './token-engine.ts'
 import { wsDriver } from './ws-driver.ts'
 

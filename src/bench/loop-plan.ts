@@ -42,7 +42,7 @@ export function planOf(wish: Wish): readonly Cell[] {
       // From afar one pace tells enough: the slowest of the fast ones.
       if (!wish.modes && far && fast.length > 0 && rate !== Math.min(...fast)) continue
       const named = wish.modes ?? namedAt(rate, far, rate === Math.max(...fast))
-      const all = !wish.modes && rate >= slow && (far || rate === Math.max(...fast))
+      const all = !wish.modes && rate >= slow && (far ? !wish.quick : rate === Math.max(...fast))
       cells.push({
         rate,
         rttMs,

@@ -204,6 +204,8 @@ function report(cells: readonly Measured[], options: Report['options']): Report 
     notes: [
       'Every token is a stamp of 14 characters, set as it is written; client and engine share a clock. Clients look for stamps only, and parse no JSON.',
       'Continuo joins what one read of the engine’s stream says of one part into one event; both other gateways write an event for each token. Both keep nothing, check nothing and number their events only.',
+      'A server that falls behind reads more at once, joins more, and looks cheaper for each token: processor time compares only where both delivered alike.',
+      'Delivered counts the last token, which in Continuo waits for the ends of turns that end at the same moment: here all do.',
       'All processes share the machine: engine, gateway, and the clients in the process of the benchmark. Where the column “limit” names one, that row says more of it than of a gateway.',
       'Of a single quiet stream most of the processor time is the system’s waking up; the more arrive at once, the less each costs.',
     ],

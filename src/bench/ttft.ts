@@ -2,7 +2,7 @@
 // by the length of the conversation. The engine's own cache finds its prefix in all of them.
 import { type Benchmark, whole, wholes } from './benchmark.ts'
 import { callsForEver, Conversation, type Place, settingsOf } from './conversation.ts'
-import { type Arm, medianOf, type Sample, sampleOf, samePrompts, type Way } from './flat-ways.ts'
+import { type Arm, medianOf, type Sample, sampleOf, samePrompts, thereAndBack, warmUp, type Way } from './flat-ways.ts'
 import { short } from './flat.ts'
 import { httpDriver } from './http-driver.ts'
 import { qwen3Folder } from './packages.ts'
@@ -118,14 +118,11 @@ async function run(options: Options, onProgress: OnProgress): Promise<Report> {
     const samples = new Map<string, Sample[]>()
     const steps = repeats * places.length * arms.length
     let step = 0
-    for (const place of places)
-      await samePrompts(
-        arms.map(([, , arm]) => arm),
-        place,
-        settings,
-      )
+    const only = arms.map(([, , arm]) => arm)
+    for (const place of places) await samePrompts(only, place, settings)
+    await warmUp(only, places, settings, (what) => onProgress(0.1, what))
     for (let n = 0; n < repeats; n++)
-      for (const [at, place] of places.entries())
+      for (const [at, place] of thereAndBack([...places.entries()], n))
         for (const [row, engine, arm] of arms) {
           const length = lengths[at] ?? 0
           onProgress(0.1 + (0.9 * step++) / steps, `${row.name} at ${length} tokens`)
