@@ -2,15 +2,23 @@
 // parses nothing else, so that it costs the same whatever carries them.
 
 const mark = 0x40
-/** Characters of a stamp: `@`, and microseconds in 13 digits. */
-export const stampLength = 14
+/** Characters of a stamp: `@`, and microseconds in five digits of 64; about as long as a token of real text. */
+export const stampLength = 6
+const digitsOf = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
+/** Microseconds after which stamps begin anew: 18 minutes, far longer than a token is under way. */
+const round = 64 ** (stampLength - 1)
 
 /** On the clock that all processes of a machine share. */
 export function micros(): number {
   const [seconds, nanos] = process.hrtime()
   return seconds * 1e6 + Math.floor(nanos / 1000)
 }
-export const stampOf = (us: number): string => `@${String(us).padStart(stampLength - 1, '0')}`
+export function stampOf(us: number): string {
+  let text = ''
+  for (let rest = us % round, n = 1; n < stampLength; n++, rest = Math.floor(rest / 64))
+    text = digitsOf.charAt(rest % 64) + text
+  return `@${text}`
+}
 
 /** Finds stamps in what arrives, also where one is cut in two. `count`: those wanted; what follows is not looked at. */
 export class Stamps {
@@ -35,12 +43,13 @@ export class Stamps {
     let at = all.indexOf(mark)
     while (at >= 0 && at + stampLength <= all.length) {
       if (this.done) return
-      const us = digits(all, at + 1, at + stampLength)
+      const said = digits(all, at + 1, at + stampLength)
       // The head of a frame can look like a mark.
-      if (us === undefined) {
+      if (said === undefined) {
         at = all.indexOf(mark, at + 1)
         continue
       }
+      const us = now - ((((now - said) % round) + round) % round)
       if (this.latencies.length === 0) [this.firstWritten, this.firstFound] = [us, now]
       this.lastWritten = us
       this.lastFound = now
@@ -51,12 +60,16 @@ export class Stamps {
   }
 }
 
+const valueOf: readonly (number | undefined)[] = Array.from({ length: 256 }, (_, code) => {
+  const value = digitsOf.indexOf(String.fromCharCode(code))
+  return value < 0 ? undefined : value
+})
 function digits(bytes: Buffer, from: number, to: number): number | undefined {
   let value = 0
   for (let n = from; n < to; n++) {
-    const digit = (bytes[n] ?? 0) - 0x30
-    if (digit < 0 || digit > 9) return undefined
-    value = value * 10 + digit
+    const digit = valueOf[bytes[n] ?? 0]
+    if (digit === undefined) return undefined
+    value = value * 64 + digit
   }
   return value
 }

@@ -202,7 +202,7 @@ function report(cells: readonly Measured[], options: Report['options']): Report 
       },
     ],
     notes: [
-      'Every token is a stamp of 14 characters, set as it is written; client and engine share a clock. Clients look for stamps only, and parse no JSON.',
+      'Every token is a stamp of 6 characters, set as it is written; client and engine share a clock. Clients look for stamps only, and parse no JSON.',
       'Continuo joins what one read of the engine’s stream says of one part into one event; both other gateways write an event for each token. Both keep nothing, check nothing and number their events only.',
       'A server that falls behind reads more at once, joins more, and looks cheaper for each token: processor time compares only where both delivered alike.',
       'Delivered counts the last token, which in Continuo waits for the ends of turns that end at the same moment: here all do.',

@@ -96,28 +96,50 @@ export function encodeEvent(e: Event): string {
     case 'response.failed':
       return `{"type":"${e.type}","response":${responseJson(e.response)},"sequence_number":${e.sequence_number}}`
     default:
-      return JSON.stringify(e)
+      return json(e) ?? ''
+  }
+}
+/** As JSON.stringify; but a long text, which the events at the end of an item say one after the other, is quoted once. */
+function json(value: unknown): string | undefined {
+  if (typeof value === 'string') return value.length < longText ? JSON.stringify(value) : textOnce(value)
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value)
+  if (Array.isArray(value)) return `[${value.map((one) => json(one) ?? 'null').join(',')}]`
+  let out = ''
+  for (const [name, one] of Object.entries(value)) {
+    const text = json(one)
+    if (text !== undefined) out += `${out === '' ? '' : ','}${JSON.stringify(name)}:${text}`
+  }
+  return `{${out}}`
+}
+const longText = 1024
+/** Characters; what is longer is quoted each time, and not held on to. */
+const longestKept = 1_000_000
+const textOnce = quotedOnce()
+const instructionsOnce = quotedOnce()
+/** Remembers the last text that it was asked for. */
+function quotedOnce(): (text: string) => string {
+  let kept = { text: '', json: '""' }
+  return (text) => {
+    if (text.length > longestKept) return JSON.stringify(text)
+    if (kept.text !== text) kept = { text, json: JSON.stringify(text) }
+    return kept.json
   }
 }
 /** Three events of every turn echo its tools and instructions, which are most of it. */
 function responseJson(response: Response): string {
-  let json = ''
+  const { instructions } = response
+  let out = ''
   for (const [name, value] of Object.entries(response)) {
     if (value === undefined) continue
     const text =
       name === 'tools'
         ? toolsJson(response.tools)
-        : name === 'instructions'
-          ? quoted(response.instructions)
-          : JSON.stringify(value)
-    json += `${json === '' ? '{' : ','}"${name}":${text}`
+        : name === 'instructions' && instructions !== null
+          ? instructionsOnce(instructions)
+          : json(value)
+    out += `${out === '' ? '{' : ','}"${name}":${text}`
   }
-  return `${json}}`
-}
-let lastQuoted: { text: string | null; json: string } = { text: null, json: 'null' }
-function quoted(text: string | null): string {
-  if (lastQuoted.text !== text) lastQuoted = { text, json: JSON.stringify(text) }
-  return lastQuoted.json
+  return `${out}}`
 }
 const inPart = (e: In & { type: string; sequence_number: number }): string =>
   `${head(e.type, e.item_id, e.output_index)}${e.sequence_number},"content_index":${e.content_index}`

@@ -117,6 +117,12 @@ export class Output {
   get bytes(): number {
     return this.#bytes
   }
+  /** Characters of the item that is open; 0 where none is. */
+  get openLength(): number {
+    const open = this.#open
+    if (!open) return 0
+    return 'parts' in open ? open.parts.reduce((sum, part) => sum + part.text.length, 0) : open.text.length
+  }
   /** The model has called something: the client answers, and the model must not be cut off behind it. */
   get asks(): boolean {
     return this.#calls > 0

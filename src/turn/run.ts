@@ -1,5 +1,6 @@
 // One turn, from an accepted request to its terminal event. `runTurn` reads top to bottom; its local variables are the
 // state. `speak` is one generation and holds the only `for await`.
+import { setImmediate as others } from 'node:timers/promises'
 import { ApiError } from '../protocol/errors.ts'
 import type { Item } from '../protocol/items.ts'
 import { toolsJson } from '../protocol/known-tools.ts'
@@ -289,6 +290,7 @@ async function speak(
           enough = true
           break stream
         }
+        if (delta.type === 'end' && output.openLength > long) await othersFirst(output)
         put(delta)
       }
       if (finish === 'length' || finish === 'filter') ending = finish
@@ -299,6 +301,7 @@ async function speak(
       const full = output.flush()
       if (full) await orStopped(full, stop.signal)
     }
+    if (output.openLength > long) await othersFirst(output)
     if (ending !== 'steered' && !enough)
       for (const delta of voice.rest(ending === 'stop' ? finish : 'length')) put(delta)
     await orStopped(gate.settled(), stop.signal)
@@ -325,6 +328,15 @@ function bound({ allBytes }: Chain, { conversationBytes }: Deps): void {
       `This conversation takes some ${allBytes} bytes; a conversation may take ${conversationBytes}.`,
       'input',
     )
+}
+
+/** Characters of an item whose end, which says all of it four times more, takes long enough for others to notice. */
+const long = 2048
+/** What has been said leaves, and what others have read in this turn of the event loop. */
+async function othersFirst(output: Output): Promise<void> {
+  void output.flush()
+  await others()
+  await others()
 }
 
 /** A client that is slow, or a check that does not answer, must not keep a turn from being stopped. */
