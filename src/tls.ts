@@ -4,6 +4,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import type { RequestListener, ServerOptions } from 'node:http'
 import { createServer, type Server } from 'node:https'
+import { createSecureContext } from 'node:tls'
 import type { Config } from './config.ts'
 import { ConfigError } from './config-error.ts'
 
@@ -38,6 +39,7 @@ export async function readCredentials(files: TlsFiles, now = Date.now()): Promis
       'key',
       `${files.key} is not the key of the certificate in ${files.cert}; give the two that belong together`,
     )
+  takenTogether(cert, key, files.cert)
   const from = new Date(certificate.validFrom)
   const until = new Date(certificate.validTo)
   const warning =
@@ -81,6 +83,17 @@ function keyIn(pem: string, path: string): ReturnType<typeof createPrivateKey> {
         `the key in ${path} is encrypted, and there is nobody to ask for its passphrase; store it without one`,
       )
     throw wrong('key', `${path} holds no private key in PEM`)
+  }
+}
+/** What only the TLS layer sees: keys that are too weak for it, and the certificates behind the first. */
+function takenTogether(cert: string, key: string, path: string): void {
+  try {
+    createSecureContext({ cert, key })
+  } catch (e) {
+    throw wrong(
+      'cert',
+      `${path} is not taken by the TLS layer (${sentence(e)}); give whole certificates in PEM, with keys of 2048 bits or more`,
+    )
   }
 }
 const wrong = (which: keyof TlsFiles, message: string) => new ConfigError([{ path: ['tls', which], message }])

@@ -1,4 +1,4 @@
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,6 +25,9 @@ describe('what can be wrong with a certificate and its key is said with what to 
   const broken = join(folder, 'broken.pem')
   writeFileSync(broken, '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n')
 
+  const chain = join(folder, 'chain.pem')
+  writeFileSync(chain, readFileSync(cert, 'utf8') + readFileSync(broken, 'utf8'))
+
   it('nothing is wrong with a pair that fits', async () => {
     const found = await readCredentials({ cert, key })
     expect([found.warning, found.until.toISOString()]).toEqual([undefined, '2124-01-01T00:00:00.000Z'])
@@ -39,6 +42,7 @@ describe('what can be wrong with a certificate and its key is said with what to 
     ['a folder', { cert, key: folder }, 'key', /cannot be read \(EISDIR\)/],
     ['a certificate that is no PEM', { cert: letter, key }, 'cert', /holds no certificate in PEM/],
     ['a certificate that is broken', { cert: broken, key }, 'cert', /holds no certificate in PEM/],
+    ['a broken one behind it', { cert: chain, key }, 'cert', /is not taken by the TLS layer.*give whole certificates/],
     ['a key where the certificate should be', { cert: key, key }, 'cert', /holds no certificate in PEM/],
     ['a key that is no PEM', { cert, key: letter }, 'key', /holds no private key in PEM/],
     ['a key with a passphrase', { cert, key: pathOf('encrypted.key') }, 'key', /is encrypted.*store it without/],

@@ -39,7 +39,7 @@ const perOutput = 40
 /** Turns that are counted however long they take, and how long the others may take together. */
 const fewest = 2
 /** Before those that count, at the shortest length: code is compiled, pools are filled. */
-const warmTurns = 60
+const warmTurns = 200
 const patienceMs = 2500
 const walkTurns = 10
 

@@ -203,6 +203,8 @@ export class Connection {
       if (isTerminal(event)) this.#release(link, flight)
       return
     }
+    // The next generation has begun.
+    if (event.type === 'response.output_item.added') flight.unsure = false
     if (event.type === 'response.output_item.done') {
       const { item } = event
       flight.received.push(link.history.received(event.output_index, item, flight.options.frozen))
@@ -220,7 +222,8 @@ export class Connection {
         (response.output ?? undefined) === undefined ||
         response.output.length === flight.received.length - flight.appended
       if (flight.plan && event.type === 'response.failed') link.history.forget(flight.plan)
-      else if (flight.plan && whole)
+      // What is open at an early end may have been taken or not: the next request sends it all.
+      else if (flight.plan && whole && !(flight.unsure && event.type === 'response.incomplete'))
         link.history.record(flight.plan, flight.received, response.id, flight.lane ?? defaultLane)
       if (flight.plan && !flight.echo && this.#mayBeLean(link, flight)) link.history.learn(flight.plan, response)
       flight.finish(response)
@@ -239,6 +242,7 @@ export class Connection {
       const index = flight.received.at(-1)?.index ?? 0
       for (const item of input) flight.received.push(link.history.received(index, item, frozen))
       flight.appended += input.length
+      flight.unsure = true
       const lane = flight.lane === defaultLane ? {} : { stream_id: flight.lane }
       link.send(JSON.stringify({ type: 'response.append', response_id: flight.responseId, input, ...lane }))
     } catch (error) {

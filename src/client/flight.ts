@@ -68,6 +68,8 @@ export class Flight implements Call {
   /** Finished items, and what was appended between them. */
   received: Received[] = []
   appended = 0
+  /** Something was appended, and nothing has shown yet that the server took it. */
+  unsure = false
   /** Of a rollout: finished, and not answered yet. */
   calls: ClientCall[] = []
   readonly #onCancel: (flight: Flight) => void
@@ -124,6 +126,7 @@ export class Flight implements Call {
     this.responseId = undefined
     this.received = []
     this.appended = 0
+    this.unsure = false
     this.calls = []
     this.#held = []
     this.#heard = false

@@ -10,8 +10,8 @@ type Said = { readonly field: Field; readonly text: string }
 /** A text that stands in JSON as it is. */
 // oxlint-disable-next-line no-control-regex
 const plain = /^[^"\\\u0000-\u001f]+$/
-/** Stands in for the text, to see that it is in this place, and there only, that the text comes from. */
-const probe = 'probe'
+/** One that is not the text stands in for it, to see that it is in this place, and there only, that the text comes from. */
+const probes = ['probe', 'other'] as const
 /** Chunks that are learnt in vain before it gives up: then something differs in every one. */
 const mostTries = 8
 
@@ -43,6 +43,7 @@ export class Likeness {
     if (at < 0) return
     const before = data.slice(0, at + 1)
     const after = data.slice(at + 1 + said.text.length)
+    const probe = said.text === probes[0] ? probes[1] : probes[0]
     const tried = parsed(before + probe + after)
     const seen = isRecord(tried) ? onlySaid(tried) : undefined
     if (seen?.field !== said.field || seen.text !== probe) return

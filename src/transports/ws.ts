@@ -236,19 +236,27 @@ class Connection implements Wire {
   }
   tell(frame: Loose, lane: string | undefined): void {
     // These answers are as long as what was sent, and no turn holds them back.
-    const { slowReaderBytes, websocket } = this.#sockets.doors.limits
-    if (this.writer.waiting > Math.max(slowReaderBytes, websocket.maxMessageBytes)) return this.tooSlow()
+    if (this.#full) return this.tooSlow()
     void this.writer.send([{ json: JSON.stringify(frame).slice(0, -1) + tailOf(lane), pack: true }])
+  }
+
+  /** So much waits to be read that nothing new may begin: turns stop for a slow reader, but a next one would not. */
+  get #full(): boolean {
+    const { slowReaderBytes, websocket } = this.#sockets.doors.limits
+    return this.writer.waiting > Math.max(slowReaderBytes, websocket.maxMessageBytes)
   }
 
   // ── Wire ──
   began(outlet: WsOutlet): void {
     if (!this.#outlets.has(outlet)) this.#outlets.set(outlet, 0)
+    // A response is as long as what it echoes, which a lean request need not say again.
+    if (this.#full) this.tooSlow()
   }
   ended(outlet: WsOutlet, how: 'completed' | 'broken' | 'refused'): void {
     this.#count(-(this.#outlets.get(outlet) ?? 0))
     this.#outlets.delete(outlet)
     if (how === 'broken') this.#broken = true
+    if (how === 'refused' && this.#full) this.tooSlow()
   }
   tooSlow(): void {
     this.end(1013, 'the client reads too slowly')

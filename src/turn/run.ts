@@ -290,7 +290,7 @@ async function speak(
           enough = true
           break stream
         }
-        if (delta.type === 'end' && output.openLength > long) await othersFirst(output)
+        if (delta.type === 'end' && output.openLength > long) await othersFirst(output, stop.signal)
         put(delta)
       }
       if (finish === 'length' || finish === 'filter') ending = finish
@@ -301,7 +301,7 @@ async function speak(
       const full = output.flush()
       if (full) await orStopped(full, stop.signal)
     }
-    if (output.openLength > long) await othersFirst(output)
+    if (output.openLength > long) await othersFirst(output, stop.signal)
     if (ending !== 'steered' && !enough)
       for (const delta of voice.rest(ending === 'stop' ? finish : 'length')) put(delta)
     await orStopped(gate.settled(), stop.signal)
@@ -332,11 +332,16 @@ function bound({ allBytes }: Chain, { conversationBytes }: Deps): void {
 
 /** Characters of an item whose end, which says all of it four times more, takes long enough for others to notice. */
 const long = 2048
-/** What has been said leaves, and what others have read in this turn of the event loop. */
-async function othersFirst(output: Output): Promise<void> {
+/**
+ * What has been said leaves, and what others have read in this turn of the event loop. What stops the turn meanwhile stops
+ * it in front of the end; an interrupt that keeps the item keeps it whole.
+ */
+async function othersFirst(output: Output, signal: AbortSignal): Promise<void> {
   void output.flush()
   await others()
   await others()
+  const reason: unknown = signal.reason
+  if (signal.aborted && (!(reason instanceof Halt) || reason.ending === 'cancelled' || reason.discard)) throw reason
 }
 
 /** A client that is slow, or a check that does not answer, must not keep a turn from being stopped. */

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { connect, type Connection, type ServerEvent } from '../../src/client/index.ts'
 import type { ClientCall, Item } from '../../src/protocol/items.ts'
-import { readTool, simulated, startWith } from '../session/started.ts'
+import { probeOf, readTool, simulated, startWith } from '../session/started.ts'
 import { eventually, type TestServer } from '../wire/server.ts'
 
 let server: TestServer
@@ -78,4 +78,25 @@ test('a rollout that is cancelled while its calls are answered ends, and what co
   await eventually(() => expect(connection.busy).toBe(0))
   late([])
   expect((await connection.create({ ...body, tools: [], input: 'hello' }).finished).status).toBe('completed')
+})
+
+test('outputs that the server may not have taken are no part of the conversation: they are sent again', async () => {
+  const read = (path: string): object => ({ call: { name: 'read_file', arguments: JSON.stringify({ path }) } })
+  const turns = [{ when: { contains: 'two calls' }, steps: [read('a'), read('b')], times: 1 }]
+  const impatient = await startWith({
+    ...simulated({ scenario: { turns } }),
+    rollouts: { enabled: true, waitMs: 50 },
+  })
+  const own = connect({ url: `${impatient.url}/v1`, reconnect: false })
+  const asked = { ...body, input: [{ role: 'user', content: 'two calls' }] }
+  const call = own.rollout(asked, (calls) => answered(calls).slice(0, 1))
+  const { incomplete_details, output } = await call.finished
+  expect(incomplete_details).toEqual({ reason: 'append_timeout' })
+  const outputs = answered(output as ClientCall[])
+  const next = own.create({ ...asked, input: [...asked.input, ...output, ...outputs] })
+  expect((await next.finished).status).toBe('completed')
+  const tools = probeOf(impatient).got.at(-1)?.prompt.match(/text/g)
+  expect(tools).toHaveLength(2)
+  own.close()
+  await impatient.close()
 })

@@ -76,6 +76,13 @@ test('a chunk that differs elsewhere is parsed', () => {
   expect(read(first, { ...chunk({ content: 'b' }), id: 'c2' })).toBeUndefined()
   expect(read(first, { ...chunk({ content: 'b' }), more: 1 })).toBeUndefined()
 })
+test('a text like the one that stands in for it is found in its own place, too', () => {
+  for (const text of ['probe', 'other']) {
+    const said = (id: string) => ({ kind: 'content', ...chunk({ content: text }), id })
+    expect(read(said(text), said('more'))).toBeUndefined()
+    expect(read(chunk({ content: text }), chunk({ content: 'b' }))).toEqual({ field: 'content', text: 'b' })
+  }
+})
 test('gives up where something differs in every chunk, and costs nothing from then on', () => {
   const like = new Likeness()
   for (let n = 0; n < 20; n++) {

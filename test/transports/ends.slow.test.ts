@@ -214,6 +214,26 @@ test('a client that has its own words sent back and reads none of them is closed
   expect(running.log.some((line) => line.includes('socket closed') && /"code":(1013|1006)/.test(line))).toBe(true)
   socket.ws.terminate()
 })
+const warm = { type: 'response.create', model: 'm', store: false, generate: false, input: 'hi', stream_id: 'b' }
+test.each([
+  // Each echoes half a megabyte twice, which its request does not say.
+  ['inherit what they echo', 300, (previous_response_id: string) => ({ previous_response_id })],
+  ['are refused', 14_000, () => ({ previous_response_id: 'n'.repeat(250), stream_id: 'n'.repeat(250) })],
+])(
+  'a client that reads nothing and goes on with requests that %s is closed, too',
+  async (_, times, previous) => {
+    const running = await start({ websocket: { maxMessageBytes: 1024 * 1024, queued: 100_000 }, slowReaderMs: 60_000 })
+    const socket = await running.socket()
+    const { response } = await socket.turn({ ...warm, stream_id: 'a', instructions: 'x'.repeat(500_000) })
+    socket.ws.pause()
+    const lean = { ...warm, ...previous(response?.id ?? ''), continuo: { inherit: ['instructions'] } }
+    for (let n = 0; n < times; n++) socket.send(lean)
+    await eventually(() => expect(running.app.counts().sockets).toBe(0), 10_000)
+    expect(running.log.some((line) => line.includes('socket closed') && /"code":(1013|1006)/.test(line))).toBe(true)
+    socket.ws.terminate()
+  },
+  20_000,
+)
 test('a message too many for the memory budget closes that socket with 1013, and no other', async () => {
   const running = await start({ websocket: { maxMessageBytes: 1_000_000, maxHeldBytes: 1_000_000 } })
   const other = await running.socket()

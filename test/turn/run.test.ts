@@ -185,3 +185,37 @@ describe('usage', () => {
     expect(ran.usage).toMatchObject({ input: 0, output: 0, estimated: false })
   })
 })
+
+describe('what stops a turn while a long item makes room for others in front of its end', () => {
+  const long = 'x'.repeat(3000)
+  const longCall: Delta[] = [
+    { type: 'call', kind: 'function', name: 'f' },
+    { type: 'arguments', text: JSON.stringify({ a: long }) },
+  ]
+  /** Stops it in the gap, whether the engine says the end or leaves it out. */
+  const stopped = (reason: Error, deltas: Delta[], told: boolean) => {
+    const stop = new AbortController()
+    return run(
+      async function* () {
+        setImmediate(() => stop.abort(reason))
+        yield says(...deltas, ...(told ? [end] : []))
+      },
+      { stop },
+    )
+  }
+  test.each([true, false])('a failure leaves no call behind that a client would run (end told: %s)', async (told) => {
+    const { outcome, response, problems } = await stopped(new ApiError('invalid_prompt'), longCall, told)
+    expect([outcome, problems]).toEqual(['failed', []])
+    expect(response.output).toEqual([])
+  })
+  test('an interrupt that discards leaves the item out', async () => {
+    const { outcome, response, problems } = await stopped(new Halt('interrupted', true), [words(long)], true)
+    expect([outcome, problems]).toEqual(['interrupted', []])
+    expect(response.output).toEqual([])
+  })
+  test('an interrupt that keeps what is there keeps it whole', async () => {
+    const { outcome, response, problems } = await stopped(new Halt('interrupted'), [words(long)], true)
+    expect([outcome, problems]).toEqual(['interrupted', []])
+    expect(response.output).toMatchObject([{ status: 'completed', content: [{ text: long }] }])
+  })
+})
