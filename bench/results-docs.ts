@@ -79,7 +79,7 @@ function headline(results: Results): string {
     })
   })
   if (rows.length === 0)
-    return 'No result is committed yet; `npx continuo bench loop --quick` measures on your machine within two minutes.'
+    return 'No result is committed yet; `npm run bench -- loop --quick` measures on your machine within two minutes.'
   return markdownTable(['what', 'seen', 'target', ''], rows)
 }
 

@@ -1,5 +1,5 @@
-// `npm start [-- options of continuo serve]`: installs and builds what is missing, then serves in this same process, so
-// that signals, exit codes and the terminal are the server's own.
+// `npm start [-- options of continuo serve]`, `npm run bench -- loop --quick`: installs and builds what is missing, then runs
+// that command in this same process, so that signals, exit codes and the terminal are its own.
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build, ready, root } from './prepare.mjs'
@@ -9,7 +9,7 @@ ready()
 build()
 
 // A signal sent to npm ends npm and its shell but reaches nobody below them: their end is then the signal.
-if (process.env.npm_lifecycle_event === 'start') {
+if (['start', 'bench'].includes(process.env.npm_lifecycle_event)) {
   const watch = setInterval(() => {
     if (process.ppid === parent) return
     clearInterval(watch)
@@ -26,5 +26,5 @@ if (process.env.npm_lifecycle_event === 'start') {
 }
 
 const program = join(root, 'dist/cli/main.js')
-process.argv = [process.argv[0], program, 'serve', ...process.argv.slice(2)]
+process.argv = [process.argv[0], program, ...process.argv.slice(2)]
 await import(pathToFileURL(program).href)

@@ -8,7 +8,7 @@ export type Asked = {
   readonly name: string
   readonly arguments: string
 }
-/** One turn as its client saw it. Times in milliseconds since it began to write the request; bytes as HTTP or frames, before TLS. */
+/** One turn as its client saw it. Times in milliseconds since it began to write the request; bytes of bodies and messages, without heads, frames and TLS. */
 export type Seen = {
   readonly id: string
   /** Output items as they were done. */

@@ -42,6 +42,7 @@ const fewest = 2
 const warmTurns = 200
 const patienceMs = 2500
 const walkTurns = 10
+const shortest = 1000
 
 /** One turn. `added`: milliseconds that the server puts in front of the engine, and behind it. */
 export type Measured = {
@@ -175,6 +176,13 @@ export async function samePrompts(arms: readonly Arm[], place: Place, settings: 
   }
 }
 
+/** Throws an Error for a length that is less than what a conversation begins with: it would be called what it is not. */
+export function mustBegin(lengths: readonly number[]): void {
+  if (lengths.some((length) => length < shortest))
+    throw new Error(
+      `A conversation begins with some ${shortest} tokens of instructions and tools: give --lengths from there on.`,
+    )
+}
 /** Every arm at the shortest length for a while, and a little everywhere: the first that is measured must not pay for all. */
 export async function warmUp(
   arms: readonly Arm[],

@@ -5,6 +5,7 @@ import { callIds, callsForEver, Conversation, type Place, settingsOf } from './c
 import {
   type Arm,
   medianOf,
+  mustBegin,
   type Sample,
   sampleOf,
   samePrompts,
@@ -22,6 +23,7 @@ import {
   type Plot,
   ratio,
   type Report,
+  seriesOf,
   type Spread,
   spread,
   type Table,
@@ -58,6 +60,7 @@ export const benchmark: Benchmark<Options> = {
 async function run(options: Options, onProgress: OnProgress): Promise<Report> {
   const { quick } = options
   const lengths = (options.lengths ?? (quick ? few : all)).toSorted((a, b) => a - b)
+  mustBegin(lengths)
   const turns = options.turns ?? (quick ? 30 : 60)
   const repeats = options.repeats ?? (quick ? 2 : 5)
   const facts = machine()
@@ -186,15 +189,12 @@ export function reported(lengths: readonly number[], samples: Samples): Reported
     kind: 'lines',
     x: { label: 'tokens of the conversation', log: true, values: lengths },
     y: { label: 'ms', log: true },
-    series: ways.map((way) => {
-      const spreads = lengths.map((length) => spread(per(way, length, of)))
-      return {
-        name: way.name,
-        values: spreads.map((s) => s.median),
-        low: spreads.map((s) => s.min),
-        high: spreads.map((s) => s.max),
-      }
-    }),
+    series: ways.map((way) =>
+      seriesOf(
+        way.name,
+        lengths.map((length) => spread(per(way, length, of))),
+      ),
+    ),
   }))
   return {
     ratios,

@@ -43,7 +43,7 @@ async function read(answer: IncomingMessage, reading: Reading): Promise<Seen> {
   answer.setEncoding('utf8')
   const refused = answer.statusCode !== 200
   for await (const part of answer as AsyncIterable<string>) {
-    reading.bytesDown += part.length
+    reading.bytesDown += Buffer.byteLength(part)
     const lines = (rest + part).split('\n')
     rest = refused && rest.length < 2000 ? rest + part : (lines.pop() ?? '')
     if (refused) continue

@@ -6,7 +6,8 @@ import type { Asked, Fields, Seen } from './driver.ts'
 import { open } from './loop-drive.ts'
 import { type Mode, modeOf, type ModeName } from './loop-modes.ts'
 import { marker, roughly, type Task, taskOf } from './loop-task.ts'
-import { contextAtEnd, type LoopOptions, quickCalls, repeatsOf, withoutKey } from './loop-options.ts'
+import { reading } from './loop-report.ts'
+import { asUsed, contextAtEnd, type LoopOptions, quickCalls, repeatsOf } from './loop-options.ts'
 import { machine, type OnProgress, quantile, ratio, type Report, spread } from './report.ts'
 
 type Options = LoopOptions & CommonOptions & { readonly url: string }
@@ -14,7 +15,10 @@ type Loop = { readonly ms: number; readonly turns: readonly Seen[] }
 const usual: readonly ModeName[] = ['http-new', 'http-stateless', 'ws-chain']
 
 export async function elsewhere(options: Options, onProgress: OnProgress): Promise<Report> {
+  const facts = machine()
   const { url, model, key, quick, base, output, tool } = options
+  if (!URL.canParse(url) || !/^https?:/.test(url))
+    throw new Error(`--url ${url} is no address of a server; give its base URL, such as http://127.0.0.1:8787/v1.`)
   if (model === undefined)
     throw new Error('Give the name of the model with --model; GET /v1/models of the server lists them.')
   if (options.replay !== undefined)
@@ -25,16 +29,25 @@ export async function elsewhere(options: Options, onProgress: OnProgress): Promi
   const modes = (options.modes ?? (await reachable(where))).map(modeOf)
   const rounds = repeatsOf(options)
   const loops = new Map<ModeName, Loop[]>()
-  let number = Math.floor(Date.now() / 1000) % 1_000_000
+  // Another one each time: what the server kept of an earlier run must not be found again.
+  let number = Math.floor(Date.now() / 10) % 100_000_000
+  const next = (n: number): Task => taskOf({ calls: n, base, growth, output, toolMs: tool }, number, roughly)
+  // Whoever comes first must not pay for all.
+  const warm = next(1)
+  for (const mode of modes) {
+    onProgress(0, `warming up ${mode.name}`)
+    await loop(mode, warm, where, ++number)
+  }
   for (let round = 0; round < rounds; round++) {
-    const task = taskOf({ calls, base, growth, output, toolMs: tool }, number, roughly)
-    for (const [n, mode] of modes.entries()) {
+    const task = next(calls)
+    // There and back, so that none profits from its place.
+    for (const [n, mode] of (round % 2 === 0 ? modes : modes.toReversed()).entries()) {
       onProgress((round + n / modes.length) / rounds, mode.name)
       loops.set(mode.name, [...(loops.get(mode.name) ?? []), await loop(mode, task, where, ++number)])
     }
   }
   onProgress(1, 'done')
-  return report(options, calls, loops)
+  return report(options, calls, loops, facts)
 }
 type Where = { readonly url: string; readonly key: string | undefined; readonly model: string }
 
@@ -86,7 +99,12 @@ async function loop(mode: Mode, task: Task, where: Where, number: number): Promi
 }
 const outputOf = ([first]: Task['steps'][number]['answers']): string => (first && 'output' in first ? first.output : '')
 
-function report(options: Options, calls: number, loops: ReadonlyMap<ModeName, readonly Loop[]>): Report {
+function report(
+  options: Options,
+  calls: number,
+  loops: ReadonlyMap<ModeName, readonly Loop[]>,
+  facts: Report['machine'],
+): Report {
   const ms = (name: ModeName): number[] => (loops.get(name) ?? []).map((one) => one.ms)
   const pairs: readonly (readonly [string, ModeName, ModeName])[] = [
     ['ws_over_http', 'ws-chain', 'http-stateless'],
@@ -97,8 +115,8 @@ function report(options: Options, calls: number, loops: ReadonlyMap<ModeName, re
   return {
     title: `One agent task against ${new URL(options.url).host}`,
     command: 'continuo bench loop',
-    machine: machine(),
-    options: { ...withoutKey(options), calls },
+    machine: facts,
+    options: asUsed(options, calls),
     ratios: Object.fromEntries(
       pairs.flatMap(([name, above, below]) =>
         loops.has(above) && loops.has(below) ? [[name, ratio(ms(above), ms(below))]] : [],
@@ -108,7 +126,7 @@ function report(options: Options, calls: number, loops: ReadonlyMap<ModeName, re
     tables: [
       {
         title: 'End to end',
-        note: `${calls} tool calls. Bytes before TLS; tokens as the server counts them, mean of a turn.`,
+        note: `${calls} tool calls. kB of bodies and messages, mean of a turn, without HTTP heads, frames and TLS; tokens as the server counts them, mean of a turn.`,
         head: [
           'mode',
           'loop, ms',
@@ -158,8 +176,11 @@ function report(options: Options, calls: number, loops: ReadonlyMap<ModeName, re
       },
     ],
     notes: [
+      ...pairs.flatMap(([, above, below]) =>
+        loops.has(above) && loops.has(below) ? [reading(above, below, ratio(ms(above), ms(below)))] : [],
+      ),
       'http-new: a new connection per call, full history. http-stateless: one kept connection, full history. ws-chain: one socket, previous_response_id.',
-      'The server is a stranger: nothing is known of its stages. A real model may answer differently each time, so results were not compared, and output differs between modes.',
+      'The server is a stranger: nothing is known of its stages. A real model may answer differently each time, so results were not compared, and output differs between modes. Each mode ran one call before anything was timed.',
       ...(loops.has('ws-chain') ? [] : ['The server takes no sockets at this address, or refused one.']),
     ],
   }

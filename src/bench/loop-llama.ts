@@ -1,16 +1,16 @@
 // What keeping a conversation's ids is worth to a real engine: llama.cpp with a tiny model. A strict tool leaves it one call to
 // make; in which ids it spells that call is the sampler's choice, and not always an encoder's. A history that is rendered
 // again from its text leaves the engine's cache there; one that is kept does not. The engine counts what it computes.
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Fields, Seen } from './driver.ts'
+import { temporaryFolder } from './leftovers.ts'
 import { open } from './loop-drive.ts'
 import { modeOf } from './loop-modes.ts'
 import { answersTo, marker, roughly, type Task, taskOf } from './loop-task.ts'
 import { packageFolder } from './packages.ts'
 import { type OnProgress, quantile, type Table } from './report.ts'
-import { serveApart } from './served.ts'
+import { both, type Served, serveApart } from './served.ts'
 import { type TokenizerJson, writeTinyGguf } from './tiny-gguf.ts'
 
 /** So few ids that the model is quick. */
@@ -43,33 +43,33 @@ export async function prefillArm(
 ): Promise<{ readonly tables: readonly Table[]; readonly notes: readonly string[] }> {
   const modules = await packageFolder('node-llama-cpp', (what) => onProgress(0, what))
   const task = taskOf({ ...sizes, calls }, 0, roughly)
-  const folder = await mkdtemp(join(tmpdir(), 'continuo-llama-'))
+  const folder = await temporaryFolder('continuo-llama-')
   try {
     // Read as the file has it: merges are texts or pairs.
     const json = JSON.parse(await readFile(join(tokenizer, 'tokenizer.json'), 'utf8')) as TokenizerJson
     const shape = { layers: 1, width: 32, heads: 1, context, vocab, pre: 'qwen2', eos: '<|im_end|>' }
-    const model = writeTinyGguf(join(folder, 'tiny.gguf'), { ...shape, tokenizer: json })
+    const model = writeTinyGguf(join(folder.path, 'tiny.gguf'), { ...shape, tokenizer: json })
     // One sequence: whatever begins alike is found in the cache, in both arms.
     const kept = { gpu: 'off', threads: 1, context, sequences: 1, seed: 1 }
     const engine = { type: 'llama-embedded', model, modules, ...kept }
-    onProgress(0, 'llama.cpp: history rendered again')
-    const again = await alone(modes.again, task, engine)
-    onProgress(0.5, 'llama.cpp: token-exact history')
-    const exact = await alone(modes.exact, task, engine)
-    return told(again, exact)
+    onProgress(0, 'starting llama.cpp')
+    // A server each, whose llama.cpp knows nothing yet; only one of them works at a time.
+    const servers = await both(start(modes.again, engine), start(modes.exact, engine))
+    try {
+      onProgress(0.4, 'llama.cpp: history rendered again')
+      const again = await loop(modes.again, task, servers[0].url)
+      onProgress(0.7, 'llama.cpp: token-exact history')
+      return told(again, await loop(modes.exact, task, servers[1].url))
+    } finally {
+      for (const server of servers) await server.stop()
+    }
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    await folder.remove()
   }
 }
-/** In a server of its own, whose llama.cpp knows nothing yet. */
-async function alone(mode: Mode, task: Task, engine: object): Promise<readonly Seen[]> {
+function start(mode: Mode, engine: object): Promise<Served> {
   const models = { m: { engine: 'llama', codec: 'qwen3' } }
-  const server = await serveApart({ set: { engines: { llama: engine }, models, caches: mode.caches } })
-  try {
-    return await loop(mode, task, server.url)
-  } finally {
-    await server.stop()
-  }
+  return serveApart({ set: { engines: { llama: engine }, models, caches: mode.caches } })
 }
 /** Throws an Error unless the model makes the one call each turn. */
 async function loop(mode: Mode, task: Task, url: string): Promise<readonly Seen[]> {

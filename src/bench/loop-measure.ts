@@ -17,9 +17,11 @@ export type MeasureOptions = {
   readonly ttftMs: number
   /** The task with so many calls; another text for each seed, of the same calls. */
   readonly task: (calls: number, seed: number) => Task
+  readonly quick: boolean
 }
-/** Calls of the loop that is only checked, where servers of the same kind were checked in full. */
-const shortCheck = 3
+/** Calls of the loop that is only checked, over the same growth: where servers of the same kind were checked before, fewer. */
+const checkedCalls = (cells: readonly Cell[], again: boolean, quick: boolean): number =>
+  again ? (quick ? 1 : 3) : quick ? 2 : Math.max(...cells.map((cell) => cell.calls))
 
 /** Throws an Error where modes do not do the same. */
 export async function measure(options: MeasureOptions, onProgress: OnProgress): Promise<readonly Measured[]> {
@@ -33,7 +35,7 @@ export async function measure(options: MeasureOptions, onProgress: OnProgress): 
     const own = cells.filter((cell) => cell.tls === tls)
     if (own.length === 0) continue
     onProgress(done / whole, `starting servers${tls ? ' with TLS' : ''}`)
-    const calls = measured.length > 0 ? shortCheck : Math.max(...own.map((cell) => cell.calls))
+    const calls = checkedCalls(own, measured.length > 0, options.quick)
     const servers = await startServers({ paces: pacesOf(own, calls, options), tokenizer: options.tokenizer, tls })
     try {
       await check(own, calls, servers, options, next, (what) => onProgress(done / whole, what))

@@ -26,11 +26,16 @@ export const quickCalls = 10
 const [repeats, quickRepeats] = [5, 2]
 export const repeatsOf = (options: CommonOptions): number => options.repeats ?? (options.quick ? quickRepeats : repeats)
 
-/** As a report says them: it is there to be sent around. */
-export const withoutKey = ({
-  key: _,
-  ...rest
-}: LoopOptions & CommonOptions): Omit<LoopOptions & CommonOptions, 'key'> => rest
+/** As a report says them, which is there to be sent around: as they were used, without a key and without where it was written. */
+export function asUsed(options: LoopOptions & CommonOptions, calls: number): Readonly<Record<string, unknown>> {
+  const { base, growth, output, rates, ttft, tool, rtt, tls, modes, replay, url, model, quick } = options
+  const own = { calls, base, growth, output, tool, modes, quick, repeats: repeatsOf(options) }
+  if (url !== undefined) return { ...own, url, model }
+  return { ...own, rates, ttft, rtt, tls, replay, llama: withLlama(options) }
+}
+/** It is none of the named ratios, so it is left out where it has to be quick; its task is its own. */
+export const withLlama = ({ llama, quick, replay }: LoopOptions & CommonOptions): boolean =>
+  llama && !quick && replay === undefined
 
 export function declareLoop(command: Command): void {
   command
@@ -50,7 +55,7 @@ export function declareLoop(command: Command): void {
     .option('--url <url>', 'base URL of another server, with /v1')
     .option('--model <name>', 'its model')
     .option('--key <key>', 'its API key')
-    .option('--no-llama', 'without the arm on llama.cpp')
+    .option('--no-llama', 'without the arm on llama.cpp, as with --quick')
 }
 
 function amounts(text: string): number[] {

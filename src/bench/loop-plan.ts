@@ -29,8 +29,8 @@ export type Wish = {
 /** Tokens a second below which a loop takes so long that a few calls have to do. */
 export const slow = 500
 const slowCalls = 5
-/** Calls of a loop that is far away, where nothing else is chosen. */
-const farCalls = 15
+/** Of the calls of a loop, so many are made from afar, where nothing else is chosen. */
+const farShare = 0.5
 
 export function planOf(wish: Wish): readonly Cell[] {
   const fast = wish.rates.filter((rate) => rate >= slow)
@@ -49,10 +49,13 @@ export function planOf(wish: Wish): readonly Cell[] {
         tls: wish.tls === 'on' || (wish.tls === 'auto' && far),
         calls: wish.whole
           ? wish.calls
-          : Math.min(wish.calls, rate < slow ? slowCalls : far && !wish.modes ? farCalls : Infinity),
+          : Math.min(
+              wish.calls,
+              rate < slow ? slowCalls : far && !wish.modes ? Math.ceil(wish.calls * farShare) : Infinity,
+            ),
         rounds: rate < slow && !wish.modes ? 1 : wish.repeats,
         modes: named,
-        also: all ? modeNames.filter((name) => !named.includes(name)) : [],
+        also: all ? modeNames.filter((name) => !named.includes(name) && !(wish.quick && name === 'http-new')) : [],
         alsoRounds: Math.min(wish.repeats, wish.quick || far ? 1 : 3),
       })
     }
@@ -65,9 +68,11 @@ function namedAt(rate: number, far: boolean, fastest: boolean): readonly ModeNam
     ? ['http-stateless', 'http-own', 'ws-chain', 'ws-lean', 'rollout']
     : ['http-stateless', 'http-own', 'ws-chain']
 }
-/** Modes of round `n`, the first being 0. */
-export const modesIn = ({ modes, also, alsoRounds }: Cell, n: number): readonly ModeName[] =>
-  modeNames.filter((name) => modes.includes(name) || (n < alsoRounds && also.includes(name)))
+/** Modes of round `n`, the first being 0: there and back, so that none profits from its place. */
+export function modesIn({ modes, also, alsoRounds }: Cell, n: number): readonly ModeName[] {
+  const names = modeNames.filter((name) => modes.includes(name) || (n < alsoRounds && also.includes(name)))
+  return n % 2 === 0 ? names : names.toReversed()
+}
 
 export const cellName = ({ rate, rttMs, tls }: Cell): string =>
   `${rate} tokens/s, ${rttMs === 0 ? 'loopback' : `${rttMs} ms round trips`}${tls ? ', TLS' : ''}`

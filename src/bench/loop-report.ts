@@ -15,7 +15,7 @@ import {
 import type { Measured } from './loop-measure.ts'
 import { type ModeName, modeNames, modeOf } from './loop-modes.ts'
 import { cellName } from './loop-plan.ts'
-import type { Cell, Plot, Report, Spread, Table, Target } from './report.ts'
+import { type Cell, type Plot, type Report, seriesOf, type Spread, spread, type Table, type Target } from './report.ts'
 
 export const targets: readonly Target[] = [
   { ratio: 'ws_over_stateless_1000', what: 'WebSocket ÷ stateless HTTP, 1,000 tokens/s, end to end', atMost: 0.6 },
@@ -72,7 +72,7 @@ function modesTable(one: Measured): Table {
   const [baseline = 'http-stateless'] = modeNames.filter((name) => one.loops.has(name) && cell.modes.includes(name))
   return {
     title: `End to end: ${cellName(cell)}`,
-    note: `${cell.calls} tool calls, ${cell.rounds} rounds${cell.also.length > 0 ? ` (${cell.alsoRounds} of ${cell.also.join(', ')})` : ''}. Overhead: the turn as its client saw it, without engine and tool. Bytes before TLS.`,
+    note: `${cell.calls} tool calls, ${cell.rounds} rounds${cell.also.length > 0 ? ` (${cell.alsoRounds} of ${cell.also.join(', ')})` : ''}. Overhead: the turn as its client saw it, without engine and tool. kB of bodies and messages, without HTTP heads, frames and TLS.`,
     head: [
       'mode',
       'loop, ms',
@@ -157,22 +157,17 @@ function modesMeaning(measured: readonly Measured[]): Table {
 function plotsOf(measured: readonly Measured[]): readonly Plot[] {
   const near = fastest(measured)
   const names = modeNames.filter((name) => measured.some(({ loops }) => loops.has(name)))
-  const of = (name: ModeName, pick: (spread: Spread) => number): (number | null)[] =>
+  const seconds = (name: ModeName): (Spread | undefined)[] =>
     measured.map(({ loops }) => {
       const own = loops.get(name)
-      return own ? pick(endToEnd(own)) / 1000 : null
+      return own && spread(own.map(({ ms }) => ms / 1000))
     })
   const bars: Plot = {
     title: 'The whole loop, by mode',
     kind: 'bars',
     x: { label: '', values: measured.map((_, n) => n), names: measured.map(({ cell }) => cellName(cell)) },
     y: { label: 'seconds' },
-    series: names.map((name) => ({
-      name,
-      values: of(name, ({ median }) => median),
-      low: of(name, ({ min }) => min),
-      high: of(name, ({ max }) => max),
-    })),
+    series: names.map((name) => seriesOf(name, seconds(name))),
   }
   if (!near) return [bars]
   const lines: Plot = {
@@ -193,12 +188,10 @@ function plotsOf(measured: readonly Measured[]): readonly Plot[] {
         x: { label: '', values: causes.rows.map((_, n) => n), names: causes.rows.map(({ cause }) => cause) },
         y: { label: 'ms saved a turn' },
         series: [
-          {
-            name: 'saved',
-            values: causes.rows.map(({ ms }) => ms.median),
-            low: causes.rows.map(({ ms }) => ms.min),
-            high: causes.rows.map(({ ms }) => ms.max),
-          },
+          seriesOf(
+            'saved',
+            causes.rows.map(({ ms }) => ms),
+          ),
         ],
       },
     ]
@@ -212,11 +205,22 @@ function readings(measured: readonly Measured[]): readonly string[] {
     const below = one.cell.rttMs > 0 ? 'http-new' : 'http-stateless'
     const seen = loopRatio(one, 'ws-chain', below)
     if (!seen) return []
-    const saved = (1 - seen.median) * 100
+    const frames = loopRatio(one, 'ws-chain', 'http-chain')
     return [
-      `${cellName(one.cell)}: ws-chain takes ${figure(Math.abs(saved))} % ${saved < 0 ? 'more' : 'less'} time than ${below}, a speed-up of ${figure(1 / seen.median)}×. Time saved is meant wherever a percentage stands here; 40 % of time saved is a speed-up of 1.67×, and a speed-up of 1.4× is 29 % of time saved.`,
+      `${cellName(one.cell)}: ${reading('ws-chain', below, seen)}`,
+      ...(frames
+        ? [
+            `${cellName(one.cell)}: frames in place of HTTP alone, with the same kept state on both sides: ws-chain takes ${moreOrLess(frames)} time than http-chain over a kept connection.`,
+          ]
+        : []),
     ]
   })
+}
+export const reading = (above: string, below: string, seen: Spread): string =>
+  `${above} takes ${moreOrLess(seen)} time than ${below}, a speed-up of ${figure(1 / seen.median)}×. Time saved is meant wherever a percentage stands here; 40 % of time saved is a speed-up of 1.67×, and a speed-up of 1.4× is 29 % of time saved.`
+function moreOrLess({ median }: Spread): string {
+  const saved = (1 - median) * 100
+  return `${figure(Math.abs(saved))} % ${saved < 0 ? 'more' : 'less'}`
 }
 /** Cells in which WebSocket mode is not the faster one. */
 function lost(measured: readonly Measured[]): readonly string[] {
@@ -230,7 +234,7 @@ function lost(measured: readonly Measured[]): readonly string[] {
   )
 }
 const notShown: readonly string[] = [
-  'Every mode gave the engine the same prompts, by digest, and got the same calls and texts: checked before anything was timed. In the timed loops calls, texts and numbers of tokens were compared again.',
+  'Every mode gave the engine the same prompts, by digest, and got the same calls and texts: checked before anything was timed, in a loop over the same growth that is shorter with --quick and over TLS. In the timed loops calls, texts and numbers of tokens were compared again.',
   'The engine is simulated: it keeps its pace and finds known prefixes in every mode, so prefill costs no time here. Where a history that is rendered again misses the cache of a real engine, the stateless modes lose more; the arm on llama.cpp counts it.',
   'Stateless modes say store: false, as stateless clients do; those with previous_response_id are stored, in memory.',
   'Distance is a model: half the delay each way, TCP and TLS handshakes, an initial window of 10 segments, slow start, and its restart after idle as Linux does. No loss, no limit of bandwidth, no jitter.',

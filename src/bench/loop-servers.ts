@@ -4,7 +4,7 @@ import { certificate } from './certificate.ts'
 import { type Distance, distance } from './distance.ts'
 import type { Where } from './loop-drive.ts'
 import type { Mode } from './loop-modes.ts'
-import { type Served, serveApart, type Taken } from './served.ts'
+import { both, type Served, serveApart, type Taken } from './served.ts'
 
 /** How an engine speaks, and what; its name tells it from the others. */
 export type Pace = {
@@ -64,14 +64,5 @@ export async function startServers({ paces, tokenizer, tls }: ServersOptions): P
       for (const far of distances.values()) await (await far).close()
       await Promise.all([keeps.stop(), forgets.stop()])
     },
-  }
-}
-/** Both, or none: what has started is stopped where the other cannot. */
-async function both(a: Promise<Served>, b: Promise<Served>): Promise<readonly [Served, Served]> {
-  try {
-    return await Promise.all([a, b])
-  } catch (e) {
-    for (const one of await Promise.allSettled([a, b])) if (one.status === 'fulfilled') await one.value.stop()
-    throw e
   }
 }

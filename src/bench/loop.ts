@@ -4,7 +4,15 @@ import type { Benchmark, CommonOptions } from './benchmark.ts'
 import { elsewhere } from './loop-elsewhere.ts'
 import { prefillArm } from './loop-llama.ts'
 import { measure } from './loop-measure.ts'
-import { contextAtEnd, declareLoop, type LoopOptions, quickCalls, repeatsOf, withoutKey } from './loop-options.ts'
+import {
+  asUsed,
+  contextAtEnd,
+  declareLoop,
+  type LoopOptions,
+  quickCalls,
+  repeatsOf,
+  withLlama,
+} from './loop-options.ts'
 import { planOf } from './loop-plan.ts'
 import { loopReport } from './loop-report.ts'
 import { type Count, type Task, taskOf } from './loop-task.ts'
@@ -24,6 +32,7 @@ export const benchmark: Benchmark<LoopOptions> = {
   declare: declareLoop,
   async run(options, onProgress) {
     if (options.url !== undefined) return elsewhere({ ...options, url: options.url }, onProgress)
+    const facts = machine()
     const folder = await qwen3Folder((what) => onProgress(0, what))
     const { task, calls, told } = await tasksOf(options, await counter(folder))
     const cells = planOf({
@@ -36,13 +45,16 @@ export const benchmark: Benchmark<LoopOptions> = {
       modes: options.modes,
       whole: options.replay !== undefined,
     })
-    const measured = await measure({ cells, tokenizer: folder, ttftMs: options.ttft, task }, part(onProgress, 0, 0.92))
+    const measured = await measure(
+      { cells, tokenizer: folder, ttftMs: options.ttft, task, quick: options.quick },
+      part(onProgress, 0, 0.92),
+    )
     const prefill = await prefillOrWhy(options, folder, part(onProgress, 0.92, 1))
     onProgress(1, 'done')
     return loopReport({
       command: 'continuo bench loop',
-      machine: machine(),
-      options: withoutKey(options),
+      machine: facts,
+      options: asUsed(options, calls),
       measured,
       prefill,
       notes: told,
@@ -85,13 +97,17 @@ async function counter(folder: string): Promise<Count> {
 }
 type Prefill = Awaited<ReturnType<typeof prefillArm>>
 async function prefillOrWhy(
-  { llama, replay, quick }: LoopOptions & CommonOptions,
+  options: LoopOptions & CommonOptions,
   folder: string,
   onProgress: OnProgress,
 ): Promise<Prefill> {
-  if (!llama || replay !== undefined) return { tables: [], notes: ['The arm on llama.cpp was left out.'] }
+  if (!withLlama(options))
+    return {
+      tables: [],
+      notes: ['The arm on llama.cpp, which counts the prefill of a history rendered again, was left out.'],
+    }
   try {
-    return await prefillArm({ tokenizer: folder, calls: quick ? 4 : 8 }, onProgress)
+    return await prefillArm({ tokenizer: folder, calls: 8 }, onProgress)
   } catch (e) {
     return {
       tables: [],

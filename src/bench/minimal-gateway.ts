@@ -1,13 +1,10 @@
 // Two gateways to measure ours against, each in a process of its own: `minimal` does the least that any gateway must do, as
 // cheaply as we know, and keeps nothing; `naive` does the same with what first comes to hand. Sockets only, no errors told.
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { extname } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { type Dispatcher, Pool } from 'undici'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { forked, listens, serveArgs } from './forked.ts'
 
 export type Kind = 'minimal' | 'naive'
 export type Gateway = {
@@ -20,28 +17,8 @@ export type Gateway = {
 
 /** `engine`: base URL of a chat-completions server. */
 export async function gateway(kind: Kind, engine: string): Promise<Gateway> {
-  const here = fileURLToPath(import.meta.url)
-  const script = fileURLToPath(new URL(`./minimal-gateway${extname(here)}`, import.meta.url))
-  const child = fork(script, ['--serve', kind, engine], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  const failed = ended.then(() => {
-    throw new Error(`The ${kind} gateway has ended.`)
-  })
-  failed.catch(() => {})
-  // Said by the process below, and by nobody else.
-  const [started] = (await Promise.race([once(child, 'message'), failed])) as [{ port: number }]
-  return {
-    url: `http://127.0.0.1:${started.port}/v1`,
-    take: async () => {
-      child.send('take')
-      const [taken] = (await Promise.race([once(child, 'message'), failed])) as [{ cpuUs: number }]
-      return taken
-    },
-    stop: async () => {
-      child.kill('SIGTERM')
-      await ended
-    },
-  }
+  const { origin, take, stop } = await forked<{ cpuUs: number }>(import.meta.url, [kind, engine], `The ${kind} gateway`)
+  return { url: `${origin}/v1`, take, stop }
 }
 
 // ── the process ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -62,17 +39,7 @@ function serve(kind: Kind, engine: string): void {
       speak(JSON.stringify({ model, messages: [{ role: 'user', content: input }], stream: true }), socket, tcp)
     })
   })
-  server.listen(0, '127.0.0.1', () => {
-    const address = server.address()
-    process.send?.({ port: typeof address === 'object' && address ? address.port : 0 })
-  })
-  let cpu = process.cpuUsage()
-  process.on('message', () => {
-    const { user, system } = process.cpuUsage(cpu)
-    cpu = process.cpuUsage()
-    process.send?.({ cpuUs: user + system })
-  })
-  process.on('disconnect', () => process.exit(0))
+  listens(server)
 }
 const envelope = (type: string, n: number): string =>
   JSON.stringify({ type, response: { id: 'resp_1', object: 'response', output: [] }, sequence_number: n })
@@ -151,6 +118,5 @@ function naive(engine: string): Speak {
   return (body, socket) => void run(body, socket).catch(() => socket.terminate())
 }
 
-const [, script, flag, kind, engine] = process.argv
-if (script === fileURLToPath(import.meta.url) && flag === '--serve' && engine !== undefined)
-  serve(kind === 'naive' ? 'naive' : 'minimal', engine)
+const [kind, engine] = serveArgs(import.meta.url) ?? []
+if (engine !== undefined) serve(kind === 'naive' ? 'naive' : 'minimal', engine)

@@ -1,10 +1,7 @@
 // A chat-completions server without a model: follows one script, keeps an exact pace, and costs as little as it can, so
 // that what stands in front of it is what is measured. A process of its own; see `pacedEngine`.
-import { fork } from 'node:child_process'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
-import { asSource } from './served.ts'
+import { forked, listens, serveArgs } from './forked.ts'
 import { micros, stampOf } from './stamp.ts'
 
 export type PacedOptions = {
@@ -28,31 +25,12 @@ export type PacedEngine = {
 
 /** Starts it in a process of its own, on a free port of the loopback. */
 export async function pacedEngine(options: PacedOptions): Promise<PacedEngine> {
-  const here = fileURLToPath(import.meta.url)
-  const child = fork(here, ['--serve', JSON.stringify(options)], {
-    execArgv: [...asSource(here)],
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-  })
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  // Said by the process below, and by nobody else.
-  const [started] = (await Promise.race([
-    once(child, 'message'),
-    ended.then(() => {
-      throw new Error('The paced engine did not start.')
-    }),
-  ])) as [{ port: number }]
-  return {
-    url: `http://127.0.0.1:${started.port}/v1`,
-    take: async () => {
-      child.send('take')
-      const [taken] = (await once(child, 'message')) as [{ requests: number; bytes: number; cpuUs: number }]
-      return taken
-    },
-    stop: async () => {
-      child.kill('SIGTERM')
-      await ended
-    },
-  }
+  const engine = await forked<{ requests: number; bytes: number; cpuUs: number }>(
+    import.meta.url,
+    [JSON.stringify(options)],
+    'The paced engine',
+  )
+  return { url: `${engine.origin}/v1`, take: engine.take, stop: engine.stop }
 }
 
 // ── the process ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -85,7 +63,6 @@ const streams = new Set<Stream>()
 let beat: NodeJS.Timeout | undefined
 let requests = 0
 let bytes = 0
-let cpu = process.cpuUsage()
 
 function serve(options: PacedOptions): void {
   const server = createServer((request, answer) => {
@@ -97,17 +74,11 @@ function serve(options: PacedOptions): void {
     )
   })
   server.keepAliveTimeout = 75_000
-  server.listen(0, '127.0.0.1', () => {
-    const address = server.address()
-    process.send?.({ port: typeof address === 'object' && address ? address.port : 0 })
-  })
-  process.on('message', () => {
-    const { user, system } = process.cpuUsage(cpu)
-    cpu = process.cpuUsage()
-    process.send?.({ requests, bytes, cpuUs: user + system })
+  listens(server, () => {
+    const taken = { requests, bytes }
     requests = bytes = 0
+    return taken
   })
-  process.on('disconnect', () => process.exit(0))
 }
 async function body(request: IncomingMessage): Promise<Body> {
   const parts: Buffer[] = []
@@ -223,6 +194,5 @@ function callPieces(n: number, count: number): string[] {
 const textPieces = (count: number): string[] =>
   Array.from({ length: Math.max(1, count) }, (_, n) => (n === 0 ? 'Done' : ` w${n % 100}`))
 
-const [, script, flag, given] = process.argv
-if (script === fileURLToPath(import.meta.url) && flag === '--serve' && given !== undefined)
-  serve(JSON.parse(given) as PacedOptions)
+const [given] = serveArgs(import.meta.url) ?? []
+if (given !== undefined) serve(JSON.parse(given) as PacedOptions)

@@ -91,6 +91,13 @@ export function ratio(above: readonly number[], below: readonly number[]): Sprea
   return spread(above.map((n, i) => n / (below[i] ?? NaN)))
 }
 
+/** A line, or bars of one colour: medians with what they range over; a gap where there is none. */
+export function seriesOf(name: string, spreads: readonly (Spread | undefined)[]): Series {
+  const each = (of: (spread: Spread) => number): (number | null)[] =>
+    spreads.map((one) => (one === undefined ? null : of(one)))
+  return { name, values: each((s) => s.median), low: each((s) => s.min), high: each((s) => s.max) }
+}
+
 export function machine(): Machine {
   return {
     continuo: version,

@@ -1,11 +1,10 @@
 // A server of ours in a process of its own, as the benchmarks use it: started with settings, asked what its turns cost.
 import { type ChildProcess, fork } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { extname, join } from 'node:path'
+import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { writeCertificate } from './certificate.ts'
 import type { Answer, Question, Taken, TurnMarks } from './child.ts'
+import { temporaryFolder } from './leftovers.ts'
 
 export type { Taken, TurnMarks } from './child.ts'
 /** Bytes, after a full collection. */
@@ -36,7 +35,7 @@ const killMs = 15_000
 
 /** Starts it and waits until it serves. Throws an Error with the server's own sentence where it does not. */
 export async function serveApart({ set, digests = false, flags = [], tls = false }: ServedOptions): Promise<Served> {
-  const data = await mkdtemp(join(tmpdir(), 'continuo-bench-'))
+  const data = await temporaryFolder('continuo-bench-')
   const here = fileURLToPath(import.meta.url)
   const child = fork(fileURLToPath(new URL(`./child${extname(here)}`, import.meta.url)), {
     execArgv: [...asSource(here), '--expose-gc', ...flags],
@@ -49,16 +48,16 @@ export async function serveApart({ set, digests = false, flags = [], tls = false
     await ask(child, { ask: 'stop' }).catch(() => child.kill('SIGKILL'))
     await ended
     clearTimeout(late)
-    await rm(data, { recursive: true, force: true })
+    await data.remove()
   }
   try {
     const own = {
       host: '127.0.0.1',
       port: 0,
-      data,
+      data: data.path,
       'store.kind': 'memory',
       'tokens.shadow': 0,
-      ...(tls ? await tlsSettings(data) : {}),
+      ...(tls ? await tlsSettings(data.path) : {}),
     }
     const started = await ask(child, { ask: 'start', set: { ...own, ...set }, digests })
     if (!('port' in started)) throw new Error('The server did not say where it serves.')
@@ -81,7 +80,17 @@ export async function serveApart({ set, digests = false, flags = [], tls = false
   } catch (e) {
     child.kill('SIGKILL')
     await ended
-    await rm(data, { recursive: true, force: true })
+    await data.remove()
+    throw e
+  }
+}
+
+/** Both, or none: what has started is stopped where the other cannot. */
+export async function both(a: Promise<Served>, b: Promise<Served>): Promise<readonly [Served, Served]> {
+  try {
+    return await Promise.all([a, b])
+  } catch (e) {
+    for (const one of await Promise.allSettled([a, b])) if (one.status === 'fulfilled') await one.value.stop()
     throw e
   }
 }

@@ -4,7 +4,7 @@ import { cpus } from 'node:os'
 import { type Benchmark, type CommonOptions, whole, wholes } from './benchmark.ts'
 import { gateway } from './minimal-gateway.ts'
 import { pacedEngine } from './paced-engine.ts'
-import { type Cell, machine, type OnProgress, ratio, type Report, spread, type Table } from './report.ts'
+import { type Cell, machine, type OnProgress, ratio, type Report, seriesOf, spread, type Table } from './report.ts'
 import { serveApart } from './served.ts'
 import { type Load, measure, type Path, type Run } from './stream-run.ts'
 
@@ -44,6 +44,7 @@ async function run(options: StreamOptions & CommonOptions, onProgress: OnProgres
   const { quick, rates, connections } = options
   const seconds = options.seconds ?? (quick ? 1 : 2)
   const repeats = options.repeats ?? (quick ? 2 : 5)
+  const facts = machine()
   const engine = await pacedEngine({ tokensPerSecond: 1, ttftMs: 100, outputTokens: 1, calls: 0, stamped: true })
   const stops = [engine.stop]
   try {
@@ -81,13 +82,13 @@ async function run(options: StreamOptions & CommonOptions, onProgress: OnProgres
         }
       }
     onProgress(1, '')
-    return report(cells, { rates, connections, seconds, repeats, quick })
+    return report(cells, facts, { rates, connections, seconds, repeats, quick })
   } finally {
     for (const stop of stops.toReversed()) await stop()
   }
 }
 
-function report(cells: readonly Measured[], options: Report['options']): Report {
+function report(cells: readonly Measured[], facts: Report['machine'], options: Report['options']): Report {
   const of = ({ runs }: Measured, name: string): readonly Run[] => runs.get(name) ?? []
   const goal = cells.filter(({ load }) => aimed(load))
   const heavy = cells.find(({ load }) => load.rate === 4000 && load.connections === 20)
@@ -129,19 +130,16 @@ function report(cells: readonly Measured[], options: Report['options']): Report 
     names: cells.map(({ load }) => label(load)),
   }
   const series = (value: (run: Run) => number, paths: readonly string[]) =>
-    paths.map((name) => {
-      const spreads = cells.map((cell) => (of(cell, name).length > 0 ? spread(of(cell, name).map(value)) : undefined))
-      return {
+    paths.map((name) =>
+      seriesOf(
         name,
-        values: spreads.map((s) => s?.median ?? null),
-        low: spreads.map((s) => s?.min ?? null),
-        high: spreads.map((s) => s?.max ?? null),
-      }
-    })
+        cells.map((cell) => (of(cell, name).length > 0 ? spread(of(cell, name).map(value)) : undefined)),
+      ),
+    )
   return {
     title: 'Streams, from an engine to a client',
     command: 'continuo bench stream',
-    machine: machine(),
+    machine: facts,
     options,
     ratios,
     targets: [

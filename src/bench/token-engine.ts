@@ -1,10 +1,7 @@
 // An engine without a model that is sent ids over HTTP, as vLLM is, and gives the same ones back each time: what it costs to
 // hand a whole prompt on. Reads without looking, in a process of its own.
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { createServer, type ServerResponse } from 'node:http'
-import { fileURLToPath } from 'node:url'
-import { asSource } from './served.ts'
+import { forked, listens, serveArgs } from './forked.ts'
 
 export type TokenEngineOptions = {
   /** What it says, the id that ends the turn last. */
@@ -14,26 +11,8 @@ export type TokenEngine = { readonly url: string; stop(): Promise<void> }
 
 /** Starts it on a free port of the loopback, for engines of type `vllm`. */
 export async function tokenEngine(options: TokenEngineOptions): Promise<TokenEngine> {
-  const here = fileURLToPath(import.meta.url)
-  const child = fork(here, ['--serve', JSON.stringify(options)], {
-    execArgv: [...asSource(here)],
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-  })
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()))
-  // Said by the process below, and by nobody else.
-  const [started] = (await Promise.race([
-    once(child, 'message'),
-    ended.then(() => {
-      throw new Error('The engine of ids did not start.')
-    }),
-  ])) as [{ port: number }]
-  return {
-    url: `http://127.0.0.1:${started.port}`,
-    stop: async () => {
-      child.kill('SIGTERM')
-      await ended
-    },
-  }
+  const { origin, stop } = await forked(import.meta.url, [JSON.stringify(options)], 'The engine of ids')
+  return { url: origin, stop }
 }
 
 // ── the process ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -64,16 +43,11 @@ function serve({ ids }: TokenEngineOptions): void {
     })
   })
   server.keepAliveTimeout = 75_000
-  server.listen(0, '127.0.0.1', () => {
-    const address = server.address()
-    process.send?.({ port: typeof address === 'object' && address ? address.port : 0 })
-  })
-  process.on('disconnect', () => process.exit(0))
+  listens(server)
 }
 function json(response: ServerResponse, status: number, value: object): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
 }
 
-const [, script, flag, given] = process.argv
-if (script === fileURLToPath(import.meta.url) && flag === '--serve' && given !== undefined)
-  serve(JSON.parse(given) as TokenEngineOptions)
+const [given] = serveArgs(import.meta.url) ?? []
+if (given !== undefined) serve(JSON.parse(given) as TokenEngineOptions)

@@ -2,11 +2,31 @@
 // by the length of the conversation. The engine's own cache finds its prefix in all of them.
 import { type Benchmark, whole, wholes } from './benchmark.ts'
 import { callsForEver, Conversation, type Place, settingsOf } from './conversation.ts'
-import { type Arm, medianOf, type Sample, sampleOf, samePrompts, thereAndBack, warmUp, type Way } from './flat-ways.ts'
+import {
+  type Arm,
+  medianOf,
+  mustBegin,
+  type Sample,
+  sampleOf,
+  samePrompts,
+  thereAndBack,
+  warmUp,
+  type Way,
+} from './flat-ways.ts'
 import { short } from './flat.ts'
 import { httpDriver } from './http-driver.ts'
 import { qwen3Folder } from './packages.ts'
-import { machine, type OnProgress, type Plot, ratio, type Report, type Spread, spread, type Table } from './report.ts'
+import {
+  machine,
+  type OnProgress,
+  type Plot,
+  ratio,
+  type Report,
+  seriesOf,
+  type Spread,
+  spread,
+  type Table,
+} from './report.ts'
 import { type Served, serveApart } from './served.ts'
 import { wsDriver } from './ws-driver.ts'
 
@@ -79,6 +99,7 @@ export type Samples = (row: Row, length: number, engine: 'now' | 'later') => rea
 async function run(options: Options, onProgress: OnProgress): Promise<Report> {
   const { quick, ttft } = options
   const lengths = (options.lengths ?? all).toSorted((a, b) => a - b)
+  mustBegin(lengths)
   const turns = options.turns ?? (quick ? turnsOf.quick : turnsOf.full)
   const repeats = options.repeats ?? (quick ? 2 : 5)
   const facts = machine()
@@ -213,15 +234,12 @@ export function reported(lengths: readonly number[], ttft: number, samples: Samp
     kind: 'bars',
     x: { label: 'tokens of the conversation', values: lengths.map((_, n) => n), names: lengths.map(short) },
     y: { label: 'ms', log: true },
-    series: rows.map((row) => {
-      const spreads = lengths.map((length) => spread(of(row, length)))
-      return {
-        name: row.name,
-        values: spreads.map((s) => s.median),
-        low: spreads.map((s) => s.min),
-        high: spreads.map((s) => s.max),
-      }
-    }),
+    series: rows.map((row) =>
+      seriesOf(
+        row.name,
+        lengths.map((length) => spread(of(row, length))),
+      ),
+    ),
   }))
   return {
     ratios,

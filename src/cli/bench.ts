@@ -101,6 +101,7 @@ function declare(command: Command, benchmark: Benchmark): void {
       process.exitCode = await orOne(async () => {
         writable(options)
         const bar = progressBar(process.stderr)
+        endOnSignals(bar.end)
         const run = async (): Promise<Report> => {
           try {
             return await benchmark.run(options, bar.onProgress)
@@ -182,6 +183,14 @@ async function textOf(name: string): Promise<string> {
   } catch (e) {
     throw new Error(`${name} cannot be read: ${e instanceof Error ? e.message : String(e)}`, { cause: e })
   }
+}
+/** By way of `exit`, so that what stands on the disk for the moment goes; processes go with this one. */
+function endOnSignals(atEnd: () => void): void {
+  for (const [signal, code] of Object.entries({ SIGINT: 130, SIGTERM: 143, SIGHUP: 129 }))
+    process.once(signal, () => {
+      atEnd()
+      process.exit(code)
+    })
 }
 /** What fails becomes a line and exit code 1. */
 async function orOne(work: () => Promise<void>): Promise<number> {

@@ -38,6 +38,18 @@ describe('continuo bench', () => {
     expect(code).toBe(1)
     expect(err).toMatch(/^no\/such\/folder\/idle\.json cannot be written: there is no folder .*\n$/)
   })
+  it.each([
+    [
+      'a length that a conversation exceeds when it begins',
+      ['flat', '--lengths', '10'],
+      /begins with some 1000 tokens/,
+    ],
+    ['an address that is none', ['loop', '--url', 'there', '--model', 'm'], /^--url there is no address of a server/],
+  ])('ends with 1 and says what to give in place of %s', async (_, args, reason) => {
+    const { code, err, out } = await run(['bench', ...args])
+    expect([code, out]).toEqual([1, ''])
+    expect(err).toMatch(reason)
+  })
 })
 
 describe('continuo bench show', () => {
