@@ -66,20 +66,24 @@ async function run(options: Options, onProgress: OnProgress): Promise<Report> {
   const facts = machine()
   const settings = settingsOf()
   const folder = await qwen3Folder((what) => onProgress(0, what))
-  onProgress(0, 'starting two servers and an engine')
+  onProgress(0, 'starting three servers and an engine')
   const remote = await tokenEngine({ ids: await callIds(folder) })
   const opened: (() => Promise<void>)[] = [() => remote.stop()]
   try {
-    const [keeps, forgets] = [await start(folder, remote.url, true), await start(folder, remote.url, false)]
-    opened.push(
-      () => keeps.stop(),
-      () => forgets.stop(),
-    )
+    const servers: Served[] = []
+    // Whole histories leave so much garbage that collecting it would count for the deltas: they have a server of their own.
+    for (const caches of [true, true, false]) {
+      const served = await start(folder, remote.url, caches)
+      opened.push(() => served.stop())
+      servers.push(served)
+    }
+    const [keeps, resent, forgets] = servers
+    if (!keeps || !resent || !forgets) throw new Error('There are three servers.')
     const socket = await wsDriver({ url: keeps.url })
     opened.push(() => socket.close())
     const arms: Arm[] = []
     for (const way of ways) {
-      const served = way.caches ? keeps : forgets
+      const served = !way.caches ? forgets : way.sends === 'all' ? resent : keeps
       const driver = way.door === 'socket' ? await wsDriver(served) : httpDriver({ url: served.url, keepAlive: true })
       opened.push(() => driver.close())
       arms.push({ way, driver, served, model: way.remote ? 'remote' : 'local' })

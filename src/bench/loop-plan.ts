@@ -10,9 +10,8 @@ export type Cell = {
   readonly rounds: number
   /** Measured in every round. */
   readonly modes: readonly ModeName[]
-  /** Measured in the first rounds only, so that every cause can be told. */
+  /** Measured in the first round only, so that every cause can be told. */
   readonly also: readonly ModeName[]
-  readonly alsoRounds: number
 }
 export type Wish = {
   readonly calls: number
@@ -56,7 +55,6 @@ export function planOf(wish: Wish): readonly Cell[] {
         rounds: rate < slow && !wish.modes ? 1 : wish.repeats,
         modes: named,
         also: all ? modeNames.filter((name) => !named.includes(name) && !(wish.quick && name === 'http-new')) : [],
-        alsoRounds: Math.min(wish.repeats, wish.quick || far ? 1 : 3),
       })
     }
   return cells
@@ -69,8 +67,8 @@ function namedAt(rate: number, far: boolean, fastest: boolean): readonly ModeNam
     : ['http-stateless', 'http-own', 'ws-chain']
 }
 /** Modes of round `n`, the first being 0: there and back, so that none profits from its place. */
-export function modesIn({ modes, also, alsoRounds }: Cell, n: number): readonly ModeName[] {
-  const names = modeNames.filter((name) => modes.includes(name) || (n < alsoRounds && also.includes(name)))
+export function modesIn({ modes, also }: Cell, n: number): readonly ModeName[] {
+  const names = modeNames.filter((name) => modes.includes(name) || (n === 0 && also.includes(name)))
   return n % 2 === 0 ? names : names.toReversed()
 }
 

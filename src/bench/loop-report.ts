@@ -72,7 +72,7 @@ function modesTable(one: Measured): Table {
   const [baseline = 'http-stateless'] = modeNames.filter((name) => one.loops.has(name) && cell.modes.includes(name))
   return {
     title: `End to end: ${cellName(cell)}`,
-    note: `${cell.calls} tool calls, ${cell.rounds} rounds${cell.also.length > 0 ? ` (${cell.alsoRounds} of ${cell.also.join(', ')})` : ''}. Overhead: the turn as its client saw it, without engine and tool. kB of bodies and messages, without HTTP heads, frames and TLS.`,
+    note: `${cell.calls} tool calls, ${cell.rounds} rounds${cell.also.length > 0 ? ` (1 of ${cell.also.join(', ')})` : ''}. Overhead: the turn as its client saw it, without engine and tool. kB of bodies and messages, without HTTP heads, frames and TLS.`,
     head: [
       'mode',
       'loop, ms',
