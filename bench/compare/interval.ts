@@ -4,6 +4,8 @@ import { median, quantile } from '../../src/bench/report.ts'
 
 export type Interval = { readonly median: number; readonly low: number; readonly high: number; readonly pairs: number }
 const draws = 2000
+/** Of fewer pairs the bootstrap's interval is too narrow to be believed. */
+const fewest = 5
 
 /** `above[n]` and `below[n]` were measured one after the other. The same values give the same interval. Throws a RangeError for no pairs. */
 export function pairedInterval(above: readonly number[], below: readonly number[]): Interval {
@@ -22,7 +24,12 @@ export function pairedInterval(above: readonly number[], below: readonly number[
   }
 }
 /** Is one of them faster, as far as these pairs tell? */
-export function verdict({ low, high }: Interval): 'more' | 'less' | 'no difference seen' {
+export function verdict({
+  low,
+  high,
+  pairs,
+}: Interval): 'more' | 'less' | 'no difference seen' | 'too few pairs to tell' {
+  if (pairs < fewest) return 'too few pairs to tell'
   if (low > 1) return 'more'
   return high < 1 ? 'less' : 'no difference seen'
 }
