@@ -1,5 +1,7 @@
 // Many agents at once: each opens a socket, works through a tool loop by deltas, and closes. One call is one round.
-import { outputOf, Talk, type Turn, userMessage } from './talk.ts'
+import type { Seen } from '../src/bench/driver.ts'
+import { wsDriver } from '../src/bench/ws-driver.ts'
+import { outputOf, settings, userMessage } from './talk.ts'
 
 export type RoundOptions = {
   readonly wsUrl: string
@@ -34,12 +36,13 @@ export async function round({ wsUrl, sockets, turns, onTurn }: RoundOptions): Pr
   const begun = performance.now()
 
   const agent = async (n: number): Promise<void> => {
-    const talk = await Talk.open(wsUrl)
+    const socket = await wsDriver({ url: wsUrl.replace(/\/responses$/, ''), strict: true })
     try {
-      let before: Turn | undefined
+      let before: Seen | undefined
       for (let t = 0; t < turns; t++) {
         const store = (n + t) % 2 === 0
-        const turn = await talk.turn({
+        const turn = await socket.turn({
+          ...settings,
           store,
           ...next(before, `agent ${n}, turn ${t}${store ? '' : `, ${unstoredMark}`}`),
         })
@@ -52,7 +55,7 @@ export async function round({ wsUrl, sockets, turns, onTurn }: RoundOptions): Pr
         onTurn?.()
       }
     } finally {
-      await talk.close()
+      await socket.close()
     }
   }
   const failed = (e: unknown): void => {
@@ -64,7 +67,7 @@ export async function round({ wsUrl, sockets, turns, onTurn }: RoundOptions): Pr
 }
 
 /** What is new in this turn: the task, or what the tool returned. */
-function next(before: Turn | undefined, text: string): Readonly<Record<string, unknown>> {
+function next(before: Seen | undefined, text: string): Readonly<Record<string, unknown>> {
   if (!before) return { input: [userMessage(`Look around and tell me what this is (${text}).`)] }
   const listing = `-rw-r--r-- 1 agent agent 4096 a-file-of-the-project.ts (${text})\n`.repeat(10)
   return { previous_response_id: before.id, input: before.calls.map((call) => outputOf(call, listing)) }

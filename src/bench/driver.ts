@@ -41,6 +41,8 @@ export type DriverOptions = {
   readonly ca?: string | undefined
   /** Every event as it arrives, for those who count pieces. `at` is `performance.now()`. */
   readonly onEvent?: ((type: string, at: number) => void) | undefined
+  /** Of turns on a socket of ours: no number is left out, and the response ends with the items that were done. */
+  readonly strict?: boolean
 }
 /** Longest that a turn may take before it counts as failed. */
 export const patienceMs = 120_000
@@ -62,6 +64,7 @@ type Event = {
 export class Reading {
   readonly #begun = performance.now()
   readonly #onEvent: DriverOptions['onEvent']
+  readonly #strict: boolean
   #id = ''
   #created = 0
   #first = 0
@@ -72,8 +75,12 @@ export class Reading {
   bytesDown = 0
 
   /** `after`: the number of the last event before, of a rollout that goes on. */
-  constructor(onEvent?: DriverOptions['onEvent'], after?: { readonly id: string; readonly last: number }) {
+  constructor(
+    { onEvent, strict = false }: Pick<DriverOptions, 'onEvent' | 'strict'> = {},
+    after?: { readonly id: string; readonly last: number },
+  ) {
     this.#onEvent = onEvent
+    this.#strict = strict
     this.#last = after?.last ?? -1
     this.#id = after?.id ?? ''
   }
@@ -92,8 +99,10 @@ export class Reading {
     if (typeof event.sequence_number === 'number') {
       if (event.sequence_number <= this.#last)
         throw new Error(`event ${event.sequence_number} came behind ${this.#last}`)
+      if (this.#strict && event.sequence_number !== this.#last + 1)
+        throw new Error(`event ${this.#last + 1} expected, got ${event.sequence_number} (${type})`)
       this.#last = event.sequence_number
-    }
+    } else if (this.#strict) throw new Error(`${type} came without a number`)
     this.#events++
     this.#onEvent?.(type, now)
     switch (type) {
@@ -110,6 +119,8 @@ export class Reading {
         const { id, status, output, usage } = event.response ?? {}
         if (typeof id !== 'string' || status !== 'completed' || !Array.isArray(output))
           throw new Error('response.completed without a completed response')
+        if (this.#strict && output.length !== this.#items.length)
+          throw new Error(`the response ends with ${output.length} items, ${this.#items.length} were done`)
         this.#id = id
         return this.#seen(now, usage)
       }

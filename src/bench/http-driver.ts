@@ -16,7 +16,7 @@ export function httpDriver(options: DriverOptions & { readonly keepAlive: boolea
   return {
     turn: (body) =>
       new Promise((resolve, reject) => {
-        const reading = new Reading(options.onEvent)
+        const reading = new Reading(options)
         const text = JSON.stringify({ ...body, stream: true } satisfies Fields)
         const length = Buffer.byteLength(text)
         reading.bytesUp = length

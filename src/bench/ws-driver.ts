@@ -20,36 +20,36 @@ export async function wsDriver(options: DriverOptions & { readonly deflate?: boo
 
 class Socket implements Driver {
   readonly #ws: WebSocket
-  readonly #onEvent: DriverOptions['onEvent']
+  readonly #options: DriverOptions
   #reading: Reading | undefined
   #done: ((seen: Seen) => void) | undefined
   #failed: ((error: Error) => void) | undefined
   /** Set once the socket has closed or the server has broken the protocol. */
   #broken: Error | undefined
 
-  constructor(ws: WebSocket, { onEvent }: DriverOptions) {
+  constructor(ws: WebSocket, options: DriverOptions) {
     this.#ws = ws
-    this.#onEvent = onEvent
+    this.#options = options
     ws.on('message', (data: Buffer) => this.#take(data))
     ws.on('error', (e) => this.#break(e))
     ws.on('close', (code, reason) => this.#break(new Error(`the socket closed with ${code} ${String(reason)}`)))
   }
   turn(body: Fields): Promise<Seen> {
-    return this.#leg({ type: 'response.create', ...body }, new Reading(this.#onEvent))
+    return this.#leg({ type: 'response.create', ...body }, new Reading(this.#options))
   }
   async rollout(
     body: Fields,
     answer: (calls: readonly Asked[]) => Promise<readonly Fields[]>,
   ): Promise<readonly Seen[]> {
     const legs: Seen[] = []
-    let reading = new Reading(this.#onEvent)
+    let reading = new Reading(this.#options)
     let frame: Fields = { type: 'response.create', rollout: true, ...body }
     while (true) {
       const seen = await this.#leg(frame, reading)
       legs.push(seen)
       if (seen.calls.length === 0) return legs
       const input = await answer(seen.calls)
-      reading = new Reading(this.#onEvent, { id: seen.id, last: reading.last })
+      reading = new Reading(this.#options, { id: seen.id, last: reading.last })
       frame = { type: 'response.append', response_id: seen.id, input }
     }
   }
