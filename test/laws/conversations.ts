@@ -142,3 +142,16 @@ export async function hold(
   }
   return history
 }
+
+/** What a model said, as the turns of a scenario for the simulated engine. */
+export function turnsOf(said: readonly Said[]): object[] {
+  return said.map(({ reasoning, text, calls }) => ({
+    steps: [
+      ...(reasoning === undefined ? [] : [{ reasoning }]),
+      ...(text === undefined ? [] : [{ text }]),
+      ...calls.map((c) => ({
+        call: c.name === 'raw' ? { name: c.name, input: c.arguments } : { name: c.name, arguments: c.arguments },
+      })),
+    ],
+  }))
+}

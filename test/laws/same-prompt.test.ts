@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { SimulatedProbe } from '../../src/engines/simulated.ts'
 import { ChatServer } from '../engines/chat-server.ts'
 import { startTestServer, type TestServer } from '../wire/server.ts'
-import { conversations, hold, roll, type Said, settled, type Step } from './conversations.ts'
+import { conversations, hold, roll, type Said, settled, type Step, turnsOf } from './conversations.ts'
 
 const numRuns = Number(process.env['RUNS'] ?? 40)
 
@@ -32,15 +32,7 @@ async function bothWays<T>(
 }
 
 const toSimulated = async (said: readonly Said[]): Promise<Started<string[]>> => {
-  const turns = said.map(({ reasoning, text, calls }) => ({
-    steps: [
-      ...(reasoning === undefined ? [] : [{ reasoning }]),
-      ...(text === undefined ? [] : [{ text }]),
-      ...calls.map((c) => ({
-        call: c.name === 'raw' ? { name: c.name, input: c.arguments } : { name: c.name, arguments: c.arguments },
-      })),
-    ],
-  }))
+  const turns = turnsOf(said)
   const engines = { sim: { type: 'simulated', record: true, scenario: { by: 'requests', turns } } }
   const server = await startTestServer({ engines, models: { '*': { engine: 'sim' } }, rollouts: { enabled: true } })
   const probe = server.app.models.engines.get('sim') as unknown as SimulatedProbe

@@ -11,7 +11,7 @@ import type { WireResponse } from '../wire/socket.ts'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { conversations, hold, roll, type Said, settled, type Step, tools } from './conversations.ts'
+import { conversations, hold, roll, type Said, settled, type Step, tools, turnsOf } from './conversations.ts'
 
 const numRuns = Number(process.env['RUNS'] ?? 20)
 const folder = mkdtempSync(join(tmpdir(), 'continuo-tokens-'))
@@ -23,15 +23,7 @@ async function speaking(
   said: readonly Said[],
   keepBytes?: number,
 ): Promise<TestServer & { probe: SimulatedProbe }> {
-  const turns = said.map(({ reasoning, text, calls }) => ({
-    steps: [
-      ...(reasoning === undefined ? [] : [{ reasoning }]),
-      ...(text === undefined ? [] : [{ text }]),
-      ...calls.map((c) => ({
-        call: c.name === 'raw' ? { name: c.name, input: c.arguments } : { name: c.name, arguments: c.arguments },
-      })),
-    ],
-  }))
+  const turns = turnsOf(said)
   const server = await startTestServer({
     engines: { sim: { type: 'simulated', tokens: true, record: true, scenario: { by: 'requests', turns } } },
     models: { '*': { engine: 'sim', codec, tokenizer: vocabularyOf(codec) } },
