@@ -13,7 +13,8 @@ import {
   warmUp,
   type Way,
   ways,
-} from './flat-ways.ts'
+  short,
+} from './by-length.ts'
 import { httpDriver } from './http-driver.ts'
 import { qwen3Folder } from './packages.ts'
 import {
@@ -136,8 +137,6 @@ function start(tokenizer: string, remote: string, caches: boolean): Promise<Serv
 // ── the report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 type Samples = (way: Way, length: number) => readonly Sample[]
 type Reported = Pick<Report, 'ratios' | 'targets' | 'tables' | 'plots' | 'notes'>
-/** `1k`, `200k`, `1500`. */
-export const short = (length: number): string => (length % 1000 === 0 ? `${length / 1000}k` : String(length))
 
 /** Pure, so that a test can hold it against figures of its own. */
 export function reported(lengths: readonly number[], samples: Samples): Reported {

@@ -12,8 +12,8 @@ import {
   thereAndBack,
   warmUp,
   type Way,
-} from './flat-ways.ts'
-import { short } from './flat.ts'
+  short,
+} from './by-length.ts'
 import { httpDriver } from './http-driver.ts'
 import { qwen3Folder } from './packages.ts'
 import {

@@ -1,7 +1,7 @@
 // The benchmarks flat, ttft and idle, tiny: real servers, engines and clients, and the check that all prompts are the same.
 import { beforeAll, describe, expect, it } from 'vitest'
 import { benchmark as flat } from '../../src/bench/flat.ts'
-import { ways } from '../../src/bench/flat-ways.ts'
+import { ways } from '../../src/bench/by-length.ts'
 import { benchmark as idle } from '../../src/bench/idle.ts'
 import { qwen3Folder } from '../../src/bench/packages.ts'
 import { readReport, reportJson } from '../../src/bench/report-json.ts'

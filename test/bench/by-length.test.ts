@@ -1,7 +1,7 @@
 // What flat, ttft and idle make of their figures.
 import { describe, expect, it } from 'vitest'
-import { reported as flat, short } from '../../src/bench/flat.ts'
-import { type Measured, type Sample, ways } from '../../src/bench/flat-ways.ts'
+import { reported as flat } from '../../src/bench/flat.ts'
+import { type Measured, type Sample, short, ways } from '../../src/bench/by-length.ts'
 import { type Cost, reported as idle } from '../../src/bench/idle.ts'
 import { reported as ttft, rows } from '../../src/bench/ttft.ts'
 

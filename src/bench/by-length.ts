@@ -196,3 +196,6 @@ export async function warmUp(
 }
 export const thereAndBack = <T>(all: readonly T[], repeat: number): readonly T[] =>
   repeat % 2 === 0 ? all : all.toReversed()
+
+/** `1k`, `200k`, `1500`. */
+export const short = (length: number): string => (length % 1000 === 0 ? `${length / 1000}k` : String(length))
